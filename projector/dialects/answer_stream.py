@@ -277,6 +277,8 @@ class AnswerStream(ApiStream):
                 self.write_input(call, fragment)
 
     def _add_input(self, call: ClientCall, fragment: str) -> None:
+        if not (call.has_input or call.is_custom):
+            fragment = fragment.lstrip(" \t\r\n")  # official clients parse what has come, and refuse blanks alone
         if not fragment:
             return
         call.has_input = True

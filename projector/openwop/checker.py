@@ -202,8 +202,7 @@ class _CallRules:
         return self._return(event) if name == "agent.toolReturned" else []
 
     def _return(self, event: Event) -> list[Finding]:
-        payload = event["payload"]
-        call_id = payload["callId"]
+        payload, call_id = event["payload"], event["payload"]["callId"]
         if call_id in self._returned:
             return [Finding("call_id_unique", "expected one return of a call")]
         self._returned.add(call_id)

@@ -119,7 +119,7 @@ class _Kept:
 
     owner: str
     """Name that the limits of its caller are kept by."""
-    digest: bytes
+    digest: bytes = b""
     response: Response | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -146,33 +146,20 @@ class IdempotencyKeys:
             path = request.scope["path"]
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
-            while True:
-                kept = self._kept.setdefault(key, _Kept(owner_of(key[0]), digest))
-                self._make_room()
-                if kept.digest != digest:
-                    raise HostError("idempotency_key_mismatch")
-                async with kept.lock:
-                    if self._kept.get(key) is not kept:
-                        continue  # the first request has failed
-                    if kept.response is not None:
-                        headers = present(location=kept.response.headers.get("location"))
-                        headers["openwop-Idempotent-Replay"] = "true"
-                        return json_response(kept.response.body, request.scope, kept.response.status_code, **headers)
-                    try:
-                        kept.response = await handler(request, body)
-                    except BaseException:
-                        if self._kept.get(key) is kept:
-                            del self._kept[key]
-                        raise
+            kept = self._kept.setdefault(key, _Kept(owner_of(key[0])))
+            if len(self._kept) > KEYS_MAX:
+                most = Counter(one.owner for one in self._kept.values()).most_common(1)[0][0]
+                del self._kept[next(one for one, its in self._kept.items() if its.owner == most)]
+            async with kept.lock:
+                if kept.response is None:  # a request that fails leaves its key to the next one
+                    kept.response, kept.digest = await handler(request, body), digest
                     return kept.response
+            if kept.digest != digest:
+                raise HostError("idempotency_key_mismatch")
+            headers = present(location=kept.response.headers.get("location")) | {"openwop-Idempotent-Replay": "true"}
+            return json_response(kept.response.body, request.scope, kept.response.status_code, **headers)
 
         return handle
-
-    def _make_room(self) -> None:
-        """Drop the oldest key of the caller with the most, if there are too many."""
-        if len(self._kept) > KEYS_MAX:
-            most = Counter(one.owner for one in self._kept.values()).most_common(1)[0][0]
-            del self._kept[next(key for key, one in self._kept.items() if one.owner == most)]
 
 
 class Host:
@@ -250,7 +237,7 @@ class Host:
         )
 
     async def _discovery(self, request: HostRequest) -> Response:
-        return json_response(self._capabilities, request.scope, cache_control="public, max-age=300")
+        return json_response(self._capabilities, request.scope, 200, **{"cache-control": "public, max-age=300"})
 
     async def _openapi(self, request: HostRequest) -> ASGIApp:
         return json_response(await to_thread.run_sync(request.scope["app"].state.openapi), request.scope)

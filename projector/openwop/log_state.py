@@ -124,7 +124,11 @@ class AgentTracker:
         if isinstance(position, int):
             before = self._at.get(position, self._latest)
         else:
-            self._split(position)
+            branches = [other for other in self._at if isinstance(other, BranchPosition)]
+            if not any(other == position or other.is_beside(position) for other in branches):
+                self._before = self._latest
+                for other in branches:  # which are not parallel to this one
+                    del self._at[other]
             before = self._at.get(position, self._before)
             self._latest = agent_id
         self._at[position] = agent_id
@@ -133,14 +137,6 @@ class AgentTracker:
     def leave(self, position: Position) -> None:
         """End a branch."""
         self._latest = self._at.pop(position, self._latest)
-
-    def _split(self, position: BranchPosition) -> None:
-        """Release the positions of the main branch that are not parallel to this one."""
-        positions = [other for other in self._at if isinstance(other, BranchPosition)]
-        if not any(other == position or other.is_beside(position) for other in positions):
-            self._before = self._latest
-            for other in positions:
-                del self._at[other]
 
 
 class LogState:

@@ -16,15 +16,12 @@ from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.parts import Count, Json, Maybe
 from projector.openwop import event_log
-from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, SUMMARY_MAX_CHARS, Verbosity, present
+from projector.openwop.event_log import ID_MAX_CHARS, SUMMARY_MAX_CHARS, Verbosity, present
 from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share
 from projector.redaction.redactor import Redactor
 
 STUB_REASONING: Final = "Configured reasoning of a mock agent."
 """Text of `mockReasoning: true`."""
-
-AgentName: TypeAlias = Annotated[str, Field(min_length=AGENT_ID_MIN_CHARS)]
-
 
 # configuration of the nodes
 
@@ -65,7 +62,7 @@ class MockToolCall(OpenWopModel):
 class MockHandoff(OpenWopModel):
     """A handoff to another agent."""
 
-    to_agent_id: AgentName
+    to_agent_id: AgentId
     reason: Maybe[str] = None
     context: JsonValue = None
 
@@ -81,7 +78,7 @@ class MockDecision(OpenWopModel):
 class MockAgentConfig(OpenWopModel):
     """Configuration of a mock agent; `mock_confidence` applies if there is no `mock_decision`."""
 
-    agent_id: Maybe[AgentName] = None
+    agent_id: Maybe[AgentId] = None
     mock_reasoning: Maybe[bool | MockReasoning] = None
     mock_tool_calls: Maybe[list[MockToolCall]] = None
     mock_handoff: Maybe[MockHandoff] = None
@@ -208,8 +205,8 @@ def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
             document = codec.loads(path.read_bytes())
             types = {node.get("typeId") for node in document["nodes"]}
         except (OSError, codec.CodecError, AttributeError, KeyError, TypeError) as error:
-            reason = type(error).__name__
-            raise ValueError(f"`fixtures_dir`: expected a workflow in `{path.name}` ({reason})") from None
+            message = f"`fixtures_dir`: expected a workflow in `{path.name}` ({type(error).__name__})"
+            raise ValueError(message) from None
         if types <= NODE_TYPES:
             found[document["id"]] = register(document)
     return found
@@ -251,13 +248,10 @@ class Emitter(NamedTuple):
         if confidence is None or confidence >= threshold:
             return None
         known = {"agentId": agent_id, "threshold": threshold, "observed": confidence}
+        node_id, data = self.node.id, known | {"decision": value}
+        key = event_log.interrupt_key(run_id, node_id, 0)
         suspension = event_log.suspension(
-            event_log.LOW_CONFIDENCE,
-            self.node.id,
-            f"int_{run_id}_{self.node.id}",
-            event_log.interrupt_key(run_id, self.node.id, 0),
-            **known,
-            data=known | {"decision": value},
+            event_log.LOW_CONFIDENCE, node_id, f"int_{run_id}_{node_id}", key, **known, data=data
         )
         event_id = self._emit(event_log.SUSPENDED, suspension)
         self._emit("interrupt.requested", event_log.interrupt_request(suspension), event_id)
@@ -290,7 +284,6 @@ class Emitter(NamedTuple):
         result: dict[str, Any] = {"outcome": call.result}
         if (error := call.error) is not None:
             result = {"error": present(code=error.error, message=error.message, details=error.details)}
+        result |= present(durationMs=call.duration_ms)
         called = self._emit("agent.toolCalled", event_log.tool_call(*ids, inputs))
-        self._emit(
-            "agent.toolReturned", event_log.tool_call(*ids, result | present(durationMs=call.duration_ms)), called
-        )
+        self._emit("agent.toolReturned", event_log.tool_call(*ids, result), called)

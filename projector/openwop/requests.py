@@ -69,15 +69,13 @@ def error_response(problem: Problem, scope: Scope) -> Response:
         details["retryAfter"] = int(problem.headers["retry-after"])
     code = PROTOCOL_CODES.get(problem.code, problem.code)
     document = present(error=code, message=problem.detail, details=details or None)
-    is_unprocessable = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY  # 400 in the protocol
-    status = HTTPStatus.BAD_REQUEST if is_unprocessable else problem.status
+    status = 400 if problem.status is HTTPStatus.UNPROCESSABLE_ENTITY else problem.status  # as the protocol has it
     return json_response(document, scope, status, **problem.headers)
 
 
 def json_response(document: object, scope: Scope, status: int = HTTPStatus.OK, **headers: str) -> Response:
     """Return a JSON document (or its bytes) as a response, not to be cached unless `headers` say otherwise."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    fields = {"cache-control": "no-store", "x-request-id": request_id(scope)} | named
+    fields = {"cache-control": "no-store", "x-request-id": request_id(scope)} | headers
     data = document if isinstance(document, bytes) else codec.dumps(document)
     return Response(data, status_code=status, headers=fields, media_type="application/json")
 
@@ -132,8 +130,7 @@ def run_request(body: Mapping[str, Any]) -> RunRequest:
 
 # queries and headers
 
-_DIGITS_MAX: Final = 1_000
-"""Digits of a number in a query: beyond any log, and longer ones are expensive to parse."""
+_CURSOR: Final = re.compile(r"-1|[0-9]{1,1000}")  # beyond any log, and longer ones are expensive to parse
 MAX_POLL_S: Final = 25.0
 """Limit of a poll: below the 30 s at which clients and proxies commonly time out."""
 
@@ -155,8 +152,7 @@ def modes(query: QueryParams) -> frozenset[Mode]:
 
 def sequence(text: str, name: str) -> int:
     """Return the sequence number of the last event that a reader has, -1 for none; `name` is that of the cursor."""
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX) or int(text) < -1:
+    if _CURSOR.fullmatch(text) is None:
         raise HostError("validation_error", f"`{name}` must be a whole number, -1 or more.")
     return int(text)
 

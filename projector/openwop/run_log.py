@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -177,10 +177,16 @@ def modes_of(event_type: str) -> set[Mode]:
     return {"messages", "debug"} if event_type in _OUTPUT else {"updates", "debug"}
 
 
-async def document(log: RunLog) -> AsyncGenerator[bytes, None]:
-    """Yield the whole log as one JSON document."""
-    for piece in _listed(log, 0, b"]}"):
-        yield piece
+async def document(log: RunLog, begin: int = 0, end: bytes = b"]}") -> AsyncGenerator[bytes, None]:
+    """Yield a JSON document with the events from `begin` that the log has now, which ends with `end`."""
+    until, separator = len(log.entries), b""
+    yield b'{"events":['
+    while begin < until:
+        portion = _portion(log.entries, begin, until)
+        begin += len(portion)
+        yield separator + b",".join([entry.data for entry in portion])
+        separator = b","
+    yield end
 
 
 async def poll(log: RunLog, last_sequence: int, wait_s: float) -> AsyncGenerator[bytes, None]:
@@ -189,7 +195,7 @@ async def poll(log: RunLog, last_sequence: int, wait_s: float) -> AsyncGenerator
         while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
             await log.wait()
     end = b'],"isComplete":true}' if log.state.is_over else b'],"isComplete":false}'
-    for piece in _listed(log, last_sequence + 1, end):
+    async for piece in document(log, last_sequence + 1, end):
         yield piece
 
 
@@ -220,18 +226,6 @@ async def stream(
         if shown or time.monotonic() >= beats_at:
             yield b"".join(shown) or encode_comment("keepalive")
             beats_at = time.monotonic() + heartbeat_s
-
-
-def _listed(log: RunLog, begin: int, end: bytes) -> Iterator[bytes]:
-    """Yield a JSON document with the events that the log has now, which ends with `end`."""
-    until, separator = len(log.entries), b""
-    yield b'{"events":['
-    while begin < until:
-        portion = _portion(log.entries, begin, until)
-        begin += len(portion)
-        yield separator + b",".join([entry.data for entry in portion])
-        separator = b","
-    yield end
 
 
 def _portion(entries: Sequence[LogEntry], begin: int, until: int) -> Sequence[LogEntry]:

@@ -217,10 +217,9 @@ class HostRun:
         if answer.action is not None and isinstance(clean, dict):
             members = {name: clean[name] for name in COMMENTS if name in clean}
             self._log_approval(interrupt, answer.action, {"decidedBy": by, **members})
-        named = {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind}
-        self.log.emit(
-            "interrupt.resolved", {**named, "resumeValue": clean, "resolvedBy": by}, node_id=interrupt.node_id
-        )
+        names = {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind}
+        payload = names | {"resumeValue": clean, "resolvedBy": by}
+        self.log.emit("interrupt.resolved", payload, node_id=interrupt.node_id)
 
     def _log_approval(self, interrupt: Interrupt, action: str, members: Mapping[str, Any]) -> None:
         if interrupt.kind == APPROVAL:

@@ -215,7 +215,6 @@ FrameHandler: TypeAlias = Callable[[LogState, Frame], None]
 NODELESS_KINDS: Final = TERMINAL_KINDS | {PrivateKind.BRANCH}
 """Kinds that belong to no step: the end of the run, and the switch between branches."""
 
-
 HIDDEN_TOOLS: Final = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "tool_search_call")
 """Item types of calls without a public tool type."""
 ITEMS: Final[Mapping[str, tuple[FrameHandler, FrameHandler]]] = {

@@ -30,25 +30,15 @@ class ClientFailure(NamedTuple):
     """The client's error response, with `headers` and perhaps a body; None without one."""
 
 
-CAUSES: Final[Mapping[str, str]] = {
-    "httpx.ConnectTimeout": "upstream_timeout_connect",
-    "httpx.PoolTimeout": "upstream_timeout_connect",
-    "httpx.TimeoutException": "upstream_timeout_idle",
-    "httpx.ConnectError": "upstream_unreachable",
-    "httpx.ProxyError": "upstream_unreachable",
-    "httpx.ReadError": "upstream_reset",
-    "httpx.WriteError": "upstream_reset",
-    "httpx.CloseError": "upstream_reset",
-    "httpx.RemoteProtocolError": "upstream_reset",
-    "aiohttp.ConnectionTimeoutError": "upstream_timeout_connect",
-    "aiohttp.ServerTimeoutError": "upstream_timeout_idle",
-    "aiohttp.ClientConnectorError": "upstream_unreachable",
-    "aiohttp.ClientPayloadError": "upstream_reset",
-    "aiohttp.ClientConnectionError": "upstream_reset",
-    "anyio.EndOfStream": "upstream_reset",
-    "builtins.ConnectionRefusedError": "upstream_unreachable",
-    "builtins.ConnectionError": "upstream_reset",
+_CAUSES: Final[Mapping[str, str]] = {
+    "upstream_timeout_connect": "httpx.ConnectTimeout httpx.PoolTimeout aiohttp.ConnectionTimeoutError",
+    "upstream_timeout_idle": "httpx.TimeoutException aiohttp.ServerTimeoutError",
+    "upstream_unreachable": "httpx.ConnectError httpx.ProxyError aiohttp.ClientConnectorError"
+    " builtins.ConnectionRefusedError",
+    "upstream_reset": "httpx.ReadError httpx.WriteError httpx.CloseError httpx.RemoteProtocolError"
+    " aiohttp.ClientPayloadError aiohttp.ClientConnectionError anyio.EndOfStream builtins.ConnectionError",
 }
+CAUSES: Final[Mapping[str, str]] = {name: code for code, names in _CAUSES.items() for name in names.split()}
 """Class in the causes of a failed connection -> fault code; the innermost that is listed counts."""
 
 

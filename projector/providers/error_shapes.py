@@ -45,13 +45,11 @@ _DEPTH_MAX: Final = 4
 
 _STATUS_TYPES: Final[Mapping[str | None, str]] = {
     "1001": "timeout_error",
-    "1002": "rate_limit_error",
+    **dict.fromkeys(("1002", "1039"), "rate_limit_error"),
     "1004": "authentication_error",
     "1008": "insufficient_quota",
     "1013": "server_error",
-    "1026": "content_filter",
-    "1027": "content_filter",
-    "1039": "rate_limit_error",
+    **dict.fromkeys(("1026", "1027"), "content_filter"),
     "2013": "invalid_request_error",
 }
 """Code of `base_resp` -> type of the error: its codes are numbers of one provider."""

@@ -19,6 +19,7 @@ from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import (
     AFTER_THE_END,
+    ANOTHER_START,
     COMMENT,
     DONE,
     LATE_ERROR,
@@ -43,6 +44,26 @@ _WHOLE: Final = re.compile(r"[0-9]{1,7}(\.0)?")
 
 UNCITED: Final = "citations without a text"
 """Name in the counts."""
+
+_REASONS: Final[Mapping[tuple[str, str | None], str]] = {
+    ("incomplete", "length"): "length model_length max_tokens max_output_tokens max_new_tokens token_limit error_limit"
+    " model_context_window_exceeded",
+    ("incomplete", "content_filter"): "content_filter content_filtered guardrail_intervened safety image_safety"
+    " recitation language blocklist prohibited_content spii model_armor sensitive refusal error_toxic",
+    ("failed", "malformed_function_call"): "malformed_function_call function_call_filter malformed_tool_use"
+    " unexpected_tool_call",
+    ("cancelled", None): "abort cancelled canceled user_cancel",
+}
+_OWN_REASONS: Final[Mapping[str, str]] = {
+    "incomplete": "insufficient_system_resource time_limit timeout not_finished pause_turn other",
+    "failed": "error network_error",
+}
+REASONS: Final[Mapping[str, tuple[str, str | None]]] = {
+    **{name: end for end, names in _REASONS.items() for name in names.split()},
+    **{name: (status, name) for status, names in _OWN_REASONS.items() for name in names.split()},
+}
+"""Finish or stop reason, in lower case, of one of the APIs that servers translate -> status and reason of the response.
+Reasons of a normal end are not here."""
 
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
@@ -492,12 +513,7 @@ class JsonStage(ABC):
         return list(events)
 
     def _finish(
-        self,
-        events: list[Event],
-        status: str,
-        *,
-        reason: str | None,
-        error: Mapping[str, object] | None = None,
+        self, events: list[Event], status: str, *, reason: str | None, error: Mapping[str, object] | None = None
     ) -> Events:
         """Return the last events, and the end of the response, whose items had their own events.
 
@@ -519,6 +535,14 @@ class JsonStage(ABC):
     def _fail(self, error: Event) -> Events:
         """Return an error of the provider, which ends the stream, unless it follows the reason of the end (D32)."""
         return self._stop([error]) if self._reason is None else self._dropped.drop(LATE_ERROR)
+
+    def _another(self) -> Events:
+        """Return the end of the stream, in which another response begins: a fault, unless this one has its reason."""
+        self._dropped.note(ANOTHER_START)
+        if self._reason is not None:
+            return self._end()
+        self._is_over = True
+        return [FAULTS["upstream_truncated"]]
 
     def _stop(self, events: list[Any]) -> Events:
         """Return the last events of the response."""

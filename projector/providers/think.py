@@ -74,18 +74,6 @@ class ThinkSplitter:
     closing tag without its opening one makes the text before it reasoning if no earlier piece has shown any (D51).
     """
 
-    __slots__ = (
-        "_close",
-        "_closing",
-        "_held",
-        "_is_anywhere",
-        "_is_inside",
-        "_open",
-        "before",
-        "has_shown",
-        "is_plain",
-    )
-
     def __init__(self, mode: ThinkMode = "anywhere", tags: tuple[Tags, ...] = ()) -> None:
         self._open, self._closing, self._close = _tables(tuple(map(tuple, tags)), has_lone=mode != "start")
         """The closing tag is that of the open block; before any, those of all blocks."""

@@ -468,17 +468,23 @@ async def test_a_custom_tool_receives_its_text() -> None:
         ((None, "", "call"), ["fc_0", "fc_1", "call"]),
     ],
 )
-async def test_calls_that_share_an_id_or_have_none(given: Sequence[str | None], shown_ids: list[str]) -> None:
+@pytest.mark.parametrize("place", ["events", "end", "events and end", "events and end with other items"])
+async def test_calls_that_share_an_id_or_have_none(
+    given: Sequence[str | None], shown_ids: list[str], place: str
+) -> None:
     """Some servers send the name of the function as the ID of each of its calls."""
     items = [
         {"type": "function_call", "id": f"fc_{at}", "call_id": one, "name": "echo", "arguments": f'{{"at": {at}}}'}
         for at, one in enumerate(given)
     ]
-    model = Model(response(*items), BLUE)
+    same = {"type": "message", "id": "call", "role": "assistant", "content": []}
+    ends: dict[str, list[Any]] = {"events": [], "events and end with other items": [same, *items]}
+    events = response(*items if "events" in place else (), output=ends.get(place, items))
+    model = Model(events, BLUE)
     shown = await frames(ToolLoop(model, {"echo": lambda at: at}, input="Hi"))
     outputs = {frame["output"]: frame["tool_call_id"] for frame in shown if frame["kind"] == "tool.output"}
     assert [outputs[at] for at in range(len(items))] == shown_ids
-    assert [item["call_id"] for item in model.turns[1].items[1:]] == shown_ids * 2
+    assert [item["call_id"] for item in model.turns[1].items[1:] if "call_id" in item] == shown_ids * 2
     assert [item["output"] for item in model.turns[1].new_items] == [str(at) for at in range(len(items))]
 
 

@@ -190,6 +190,11 @@ def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -
     [
         ("MAX_TOKENS", "incomplete", "max_output_tokens"),
         ("length", "incomplete", "max_output_tokens"),
+        ("max_output_tokens", "incomplete", "max_output_tokens"),
+        ("SAFETY", "incomplete", "content_filter"),
+        ("time_limit", "incomplete", "time_limit"),
+        ("error", "failed", None),
+        ("cancelled", "cancelled", None),
         ("content_filter", "incomplete", "content_filter"),
         ("tool_calls", "completed", None),
     ],
@@ -204,6 +209,23 @@ def test_reasons_of_other_apis_for_the_end(reason: str, end: str, why: str | Non
     assert last["type"] == f"response.{end}"
     assert last["response"].get("incomplete_details") == (None if why is None else {"reason": why})
     assert done["item"]["status"] == ("incomplete" if why == "max_output_tokens" else "completed")
+
+
+@pytest.mark.parametrize(
+    ("more", "end"),
+    [
+        ([], None),
+        ([{"type": "error", "error": {"type": "api_error"}}], "error"),
+        ([{"type": "message_stop"}], "response.incomplete"),
+        ([{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}], "response.completed"),
+    ],
+)
+def test_the_stop_reason_of_an_empty_start_is_no_end(more: list[dict[str, Any]], end: str | None) -> None:
+    stage = AnthropicMessagesStage()
+    start = {"type": "message_start", "message": {"id": "m", "content": [], "stop_reason": "max_tokens"}}
+    events = [event for one in [start, *more] for event in stage.feed(SseMessage(json.dumps(one).encode()))]
+    ends = [event["type"] for event in [*events, *stage.close()][1:] if isinstance(event, Mapping)]
+    assert ends == [end][: end is not None]
 
 
 @pytest.mark.parametrize(("error", "code"), [({"type": "api_error"}, "api_error"), ("busy", None), (None, None)])
@@ -403,6 +425,18 @@ LATE: Final[dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]]] 
             REFUSED,
         ],
         {"status": "completed"},
+    ),
+    "thinking in a block without a start": (
+        [("content_block_delta", {"delta": {"type": "thinking_delta", "thinking": "Hm"}})],
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]},
+    ),
+    "text in a block without a start, and after its end": (
+        [
+            *(("content_block_delta", {"delta": {"type": "text_delta", "text": text}}) for text in "ab"),
+            ("content_block_stop", {}),
+            ("content_block_delta", {"delta": {"type": "text_delta", "text": "c"}}),
+        ],
+        {"content": [{"type": "output_text", "text": "ab", "annotations": []}]},
     ),
     "a block whose start is repeated": (
         [

@@ -286,6 +286,12 @@ def test_arguments_that_come_complete_are_written_once() -> None:
     assert deltas(chunks) == [first(0, "call_0", "get"), fragment(0, "{}")]
 
 
+def test_arguments_begin_without_blanks_which_official_clients_refuse() -> None:
+    blanks = [arguments(0, " "), arguments(0, '\n\t {"a"'), arguments(0, ": 1}")]
+    chunks = play(CREATED, call(0), *blanks, ended())
+    assert deltas(chunks) == [first(0, "call_0", "get"), fragment(0, '{"a"'), fragment(0, ": 1}")]
+
+
 @pytest.mark.parametrize("with_deltas", [True, False])
 def test_a_call_waits_for_its_name(*, with_deltas: bool) -> None:
     fragments = [arguments(0, '{"a"'), arguments(0, ":1}")] if with_deltas else []

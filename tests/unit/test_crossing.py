@@ -230,7 +230,7 @@ ONE_WAY: Final[list[tuple[str, str, Json, Json]]] = [
         "values that change nothing",
         CHAT,
         {"n": 1, "stop": [], "presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}, "logprobs": False}
-        | {"modalities": ["text"], "response_format": {"type": "text"}, "top_logprobs": 0},
+        | {"modalities": ["text"], "response_format": {"type": "text"}, "top_logprobs": 0, "tool_choice": "auto"},
         {},
     ),
     (
@@ -238,6 +238,12 @@ ONE_WAY: Final[list[tuple[str, str, Json, Json]]] = [
         CHAT,
         {"messages": [{"role": "assistant", "content": "Ho", "reasoning_content": "Hm", "annotations": []}]},
         {"input": [{"type": "message", "role": "assistant", "content": "Ho"}]},
+    ),
+    (
+        "the name of a tool beside its result",
+        CHAT,
+        {"messages": [{"role": "tool", "tool_call_id": "a", "name": "f", "content": "1"}]},
+        {"input": [{"type": "function_call_output", "call_id": "a", "output": "1"}]},
     ),
     (
         "a function without parameters",

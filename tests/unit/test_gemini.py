@@ -62,7 +62,10 @@ LOOK: Final = ToolCall("c1", "look", '{"at":1}', opaque=kept(signature="s", id="
 CALL: Final = {"functionCall": {"name": "look", "args": {"at": 1}}}
 CONVERSATIONS: Final[dict[str, tuple[list[Entry], list[Any]]]] = {
     "roles and parts": (
-        [Message("user", (Text("A"), Text(""))), Message("assistant", "B"), Message("developer", "C")],
+        [
+            *(Message("user", (Text("A"), Text(""))), Message("assistant", "B"), Message("developer", "C")),
+            *(Message("assistant", ""), Message("user", "")),
+        ],
         [("user", [{"text": "A"}]), ("model", [{"text": "B"}]), ("user", [{"text": "C"}])],
     ),
     "answers are alone, in the order of the calls": (
@@ -691,6 +694,19 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("function_call", '{"a":1}')],
         "completed",
     ),
+    "the envelopes of Code Assist": (
+        {},
+        [{"response": chunk({"text": "a"})}, {"response": STOP | {"usage_metadata": None}}],
+        [("message", "a")],
+        "completed",
+    ),
+    "a whole call that comes again under its ID": (
+        {},
+        [*[chunk(call(id="c", name="f", args={"a": 1}))] * 2, chunk(call(id="d", name="f", args={"a": 1})), STOP],
+        [("function_call", '{"a":1}')] * 2,
+        "completed",
+    ),
+    "a call without a name": ({}, [chunk(call(args={"a": 1})), STOP], [("function_call", '{"a":1}')], "completed"),
     "a finish reason in lower case": ({}, [chunk({"text": "a"}, finishReason="stop")], [("message", "a")], "completed"),
     "candidates without an index": (
         {},
@@ -872,7 +888,7 @@ def test_odd_streams(name: str) -> None:
     events = [event for event in (*events, *stage.close()) if isinstance(event, dict)]
     assert [told(one["item"]) for one in events if one["type"] == "response.output_item.done"] == expected
     assert events[-1]["type"] == f"response.{end}"
-    known = {"step.user_input", "repeated event"}
+    known = {"step.user_input", "repeated event", "repeated call"}
     assert not [one for one in stage.dropped if one not in known and not one.startswith("candidates beyond")]
 
 

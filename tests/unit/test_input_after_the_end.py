@@ -71,6 +71,16 @@ ROWS: Final[dict[str, Row]] = {
     "Chat, a finish reason in each chunk, the first two alike": (
         "openai_chat", [HA, HA, chunk({"content": "!"}, "stop"), "[DONE]"], "haha!", {},
     ),
+    "Gemini, another response after its finish reason": (
+        "gemini", [part("H"), part("i.", "STOP"), {**part("No."), "responseId": "r2"}], "Hi.",
+        {"start of another response": 1},
+    ),
+    "Gemini, an ID in each chunk": (
+        "gemini", [{**part(text, "STOP"), "responseId": text} for text in ("H", "i", ".")], "Hi.", {},
+    ),
+    "Claude, another start after its stop reason": (
+        "anthropic_messages", [*of_messages("Hi.")[:-1], start("msg_2")], "Hi.", {"start of another response": 1},
+    ),
     "Gemini, a finish reason in each chunk": ("gemini", [part("ha", "STOP"), part("ha", "STOP")], "haha", {}),
     "Chat, a comment as data between": (
         "openai_chat", [chunk({"content": "Hel"}), LAST, ": wait", LAST], "Hello.",
@@ -129,9 +139,19 @@ def test_input_at_the_end_is_read_once_and_counted(name: str, size: int) -> None
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_the_start_of_another_message_ends_the_stream_and_is_counted(size: int) -> None:
-    pipeline = build_pipeline(provider="anthropic_messages", dialect="public_sse_v1", output_format="ndjson")
-    data = encoded([*of_messages("Hi.")[:3], start("msg_2"), *of_messages("No.")[1:]])
+@pytest.mark.parametrize(
+    ("provider", "messages"),
+    [
+        ("anthropic_messages", [*of_messages("Hi.")[:3], start("msg_2"), *of_messages("No.")[1:]]),
+        ("gemini", [part("H"), part("i."), {**part("No."), "responseId": "r2"}]),
+        ("gemini", [part("Hi."), {**part("N"), "responseId": "r2"}, {**part("o."), "responseId": "r2"}]),
+    ],
+)
+def test_the_start_of_another_response_ends_the_stream_and_is_counted(
+    provider: str, messages: list[Event], size: int
+) -> None:
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", output_format="ndjson")
+    data = encoded(messages)
     written = b"".join([pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)])
     assert json.loads(written.splitlines()[-1])["error"]["code"] == "upstream_truncated"
     assert dict(pipeline.dropped) == {"start of another response": 1}

@@ -59,7 +59,11 @@ ENDS: Cases = {
             "FINISH_REASON_LENGTH": "incomplete length",
             "max_output_tokens": "incomplete length",
             "model_context_window_exceeded": "incomplete length",
+            "token_limit": "incomplete length",
+            "TIME_LIMIT": "incomplete time_limit",
+            "OTHER": "incomplete other",
             "sensitive": "incomplete content_filter",
+            "guardrail_intervened": "incomplete content_filter",
             "refusal": "incomplete content_filter",
             "network_error": "failed network_error",
             "SAFETY": "incomplete content_filter",
@@ -282,6 +286,10 @@ USAGE_PLACES: dict[str, list[Any]] = {
             "id": ID,
             "choices": [{"delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 9, "completion_tokens": 9}}],
         }
+    ],
+    "before all choices, in a chunk with a type": [
+        {"type": "chunk", "usage": {"prompt_tokens": 9, "completion_tokens": 9}},
+        chunk({}, "stop"),
     ],
     "alone": [chunk({}, "stop"), {"usage": {"prompt_tokens": 9, "completion_tokens": 9}}],
     "null or empty afterwards": [

@@ -21,6 +21,14 @@ TEXT: Cases = {
         )
         for delta in (None, {}, {"role": "assistant", "content": ""})
     },
+    "texts of the older API, and a copy of the delta's": (
+        [
+            {"id": ID, "choices": [{"text": "a", "finish_reason": None}]},
+            {"id": ID, "choices": [{"text": "x", "delta": {"content": "b"}}]},
+            {"id": ID, "choices": [{"text": "c", "finish_reason": "stop"}]},
+        ],
+        "0 + message | 0 text a | 0 text b | 0 text c | 0 - message completed | completed",
+    ),
     "text, usage, end mark": (
         [chunk({"role": "assistant", "content": ""}), chunk({"content": "Hi"}), chunk({}, "stop"), usage_chunk(), DONE],
         "0 + message | 0 text Hi | 0 - message completed | completed",

@@ -1,4 +1,7 @@
-"""Calls that the provider did not complete, in the dialect `anthropic_messages`: clients must not execute them."""
+"""Calls that the provider did not complete, in the dialect `anthropic_messages`: clients must not execute them.
+
+Those whose arguments are blank, or begin with blanks, are complete, but official clients fail at a blank.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,9 @@ def test_its_block_stops_only_before_a_stop_reason(api: str, pieces: tuple[str, 
         assert (stops, events[-1]["type"]) in (([], "error"), ([0], "error")), events
         deltas = [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"]
         assert "{}" not in deltas
+
+
+@pytest.mark.parametrize(("pieces", "said"), [((" ",), ["{}"]), (("\n", ' {"a"', ":1} "), ['{"a"', ":1} "])])
+def test_arguments_begin_without_blanks(pieces: tuple[str, ...], said: list[str]) -> None:
+    events = played("openai_chat", Turn((Block("tool", pieces, "toolu_1", "move"),)))
+    assert [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"] == said

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
-from projector.providers.stage_parts import Counts, usage_of
+from projector.providers.stage_parts import REASONS, Counts, usage_of
 
 WEB: Final = "web_search_call"
 CODE: Final = "code_interpreter_call"
@@ -19,17 +19,13 @@ TOOLSET: Final = "toolset_name"
 
 CUT: Final = "max_output_tokens"
 ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
+    **{name: (status, CUT if reason == "length" else reason) for name, (status, reason) in REASONS.items()},
     "end_turn": ("completed", None),
     "stop_sequence": ("completed", None),
     "tool_use": ("completed", None),
     "refusal": ("completed", None),
-    "max_tokens": ("incomplete", CUT),
     "model_context_window_exceeded": ("incomplete", "model_context_window_exceeded"),
-    "pause_turn": ("incomplete", "pause_turn"),
     "compaction": ("incomplete", "compaction"),
-    # of other APIs, from servers that translate them
-    "length": ("incomplete", CUT),
-    "content_filter": ("incomplete", "content_filter"),
 }
 """`stop_reason` in lower case -> status and reason of the response; any other is a normal end. A refusal after visible
 text is incomplete, with `content_filter`."""
@@ -47,13 +43,8 @@ SERVER_TOOLS: Final[Mapping[str, str]] = {
 """Name of a tool of the server -> type of its item. Unknown tools are `server_tool_call`."""
 
 RESULTS: Final[Mapping[str, str]] = {
-    "web_search_tool_result": WEB,
-    "web_fetch_tool_result": WEB,
-    "code_execution_tool_result": CODE,
-    "bash_code_execution_tool_result": CODE,
-    "text_editor_code_execution_tool_result": CODE,
+    **{f"{name}_tool_result": item_type for name, item_type in SERVER_TOOLS.items() if "tool_search" not in name},
     "tool_search_tool_result": "tool_search_call",
-    "advisor_tool_result": "advisor_call",
     "mcp_tool_result": MCP,
 }
 """Block with a result -> type of the item of its call."""
@@ -120,14 +111,8 @@ READ: Final[Mapping[str, Mapping[str, str]]] = {
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {"ping": "only keeps the connection open"},
     "delta": {"compaction_delta": "its content is the whole conversation: only the provider gets it back"},
-    "citation": {
-        "cited_text": "text of a source",
-        "encrypted_index": "opaque to everyone but the provider",
-    },
-    "result": {
-        "encrypted_content": "opaque to everyone but the provider",
-        "page_age": "not part of the contract",
-    },
+    "citation": {"cited_text": "text of a source", "encrypted_index": "opaque to everyone but the provider"},
+    "result": {"encrypted_content": "opaque to everyone but the provider", "page_age": "not part of the contract"},
     "stop_details": {"fallback_credit_token": "a credential"},
 }
 

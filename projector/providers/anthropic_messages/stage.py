@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.core.faults import FAULTS
 from projector.core.lane import Slots
-from projector.core.sse import ANOTHER_START, CLOSED_DELTA, CLOSED_STOP, NO_OBJECT, REPEATED_START, SseMessage
+from projector.core.sse import CLOSED_DELTA, CLOSED_STOP, NO_OBJECT, REPEATED_START, SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
@@ -20,6 +19,8 @@ DEFAULT: Final = MessagesProfile()
 
 DELTA: Final = "content_block_delta"
 TEXT_DELTA: Final = "text_delta"
+IMPLIED: Final = {TEXT_DELTA: "text", "thinking_delta": "thinking"}
+"""Type of a delta -> type of the block that it begins if no start has."""
 
 _FULL_THINKING: Final = "dev-full-thinking"
 """Begin of the beta with which thinking is the full text."""
@@ -40,7 +41,11 @@ class AnthropicMessagesStage(JsonStage):
         self._output = Output(self._dropped)
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
+        self._highest = -1
+        """The highest index of a block that has begun."""
         self._details: Mapping[str, object] = {}
+        self._early_reason: str | None = None
+        """The stop reason that some servers put into the start of an empty message, where nothing has ended."""
 
     def read(self, event: object, message: SseMessage) -> Events:
         """Return the events of one event."""
@@ -70,23 +75,24 @@ class AnthropicMessagesStage(JsonStage):
         self._pass_over(numbers)
 
     def on_block_start(self, event: Mapping[str, Any]) -> Events:
-        """Begin a block. Some servers leave out the start of the message."""
-        events = [] if self._response else self._identify({})
+        """Begin a block."""
         given = read.mapping_or_empty(event, "content_block")
-        return self._numbered(events + self._start_block(index_of(event) or 0, given))
+        return self._numbered(self._start_block(index_of(event) or 0, given))
 
     def on_delta(self, event: Mapping[str, Any]) -> Events:
-        """Add a delta, by its own type: some servers put thinking into blocks of text."""
+        """Add a delta, by its own type: some servers put thinking into blocks of text, or leave out their start."""
         index = index_of(event) or 0
         delta = read.mapping_or_empty(event, "delta")
         kind = read.text_or_none(delta, "type") or ""
+        is_first = index > self._highest and kind in IMPLIED
+        events = self._start_block(index, {"type": IMPLIED[kind]}) if is_first else []
         block = self._blocks.get(index)
         if block is None:
             return self._dropped.drop("delta of an unknown block" if index in self._blocks else CLOSED_DELTA)
         add = DELTAS.get(kind)
         if add is None or (block.kind in fields.GROWING) == (add is _compaction):
             return self._dropped.drop(f"delta.{kind}")
-        return self._numbered(add(self._output, block, delta))
+        return self._numbered(events + add(self._output, block, delta))
 
     def on_block_stop(self, event: Mapping[str, Any]) -> Events:
         """End a block."""
@@ -119,16 +125,18 @@ class AnthropicMessagesStage(JsonStage):
         """Begin the response."""
         message = read.mapping_or_empty(event, MESSAGE)
         self._dropped.note_unknown_in(message, {"usage": fields.MEMBERS["usage"]})
-        return self.on_message(message)
+        is_first, events = not self._response, self.on_message(message)
+        if is_first and not message.get("content"):
+            self._early_reason, self._reason = self._reason, None
+        return events
 
     def on_message(self, message: Mapping[str, Any]) -> Events:
-        """Begin the response, or read a whole one; a repeated start is ignored, and one of another is a fault."""
+        """Begin the response, or read a whole one; a repeated start is ignored, and one of another ends the stream."""
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
         if self._response:
             if known is None or response_id in {None, known}:
                 return self._dropped.drop(REPEATED_START)
-            self._is_over = True
-            return [*self._dropped.drop(ANOTHER_START), FAULTS["upstream_truncated"]]
+            return self._another()
         self._note_usage(message)
         events = self._identify(message)
         for at, given in enumerate(self._dropped.objects(message, MESSAGE, "content", CONTENT)):
@@ -151,10 +159,13 @@ class AnthropicMessagesStage(JsonStage):
         return not is_full and _SUMMARISING.search(model) is not None
 
     def _start_block(self, index: int, given: Mapping[str, object]) -> list[Event]:
+        """Begin a block. Some servers leave out the start of the message."""
         before = self._blocks.get(index)
         if before is not None and before.given == given and "id" in given:
             return self._dropped.drop(REPEATED_START)
-        events = [] if before is None else self._output.stop(before)
+        events = [] if self._response else self._identify({})
+        events += [] if before is None else self._output.stop(before)
+        self._highest = max(self._highest, index)
         kind = read.text_or_none(given, "type") or ""
         if kind == "fallback":
             model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")
@@ -181,7 +192,7 @@ class AnthropicMessagesStage(JsonStage):
         return fields.responses_usage(self._usage)
 
     def _end(self) -> Events:
-        stop = self._reason or "end_turn"
+        stop = self._reason or self._early_reason or "end_turn"
         if stop not in fields.ENDS:
             self._dropped.note(f"stop_reason.{stop}")
         status, reason = fields.ENDS.get(stop, ("completed", None))

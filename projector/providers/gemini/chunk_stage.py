@@ -51,10 +51,15 @@ class ChunkStage(JsonStage):
         self._tools: set[str] = set()
         """Types of items of tools that the stream has in place, and of searches that were announced."""
         self._pages: set[str] = set()
+        self._calls: dict[str, int] = {}
+        """ID of the model -> hash of its whole call."""
+        self._last_id: str | None = None
+        self._has_ids = False
+        """Whether two chunks in a row had one ID: in some gateways, each has its own."""
 
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of a chunk, or of a list of chunks."""
-        chunks = value if isinstance(value, list) else [value]
+        chunks = [fields.without_envelope(one) for one in (value if isinstance(value, list) else [value])]
         if fields.has_other_names(message.data):
             chunks = [fields.with_api_names(chunk) for chunk in chunks]
         return [event for chunk in chunks for event in self._read(chunk, message.data)]
@@ -96,18 +101,21 @@ class ChunkStage(JsonStage):
         self._pass_over(numbers)
 
     def _read(self, chunk: object, data: bytes) -> Events:
-        if self._is_over:
-            return self._dropped.drop(AFTER_THE_END)
-        if not read.is_mapping(chunk):
-            return self._dropped.drop(NO_OBJECT)
-        if chunk.get("error"):
+        if self._is_over or not read.is_mapping(chunk):
+            return self._dropped.drop(AFTER_THE_END if self._is_over else NO_OBJECT)
+        is_chunk = not fields.CHUNK_MARKS.isdisjoint(chunk)
+        if chunk.get("error") or (not is_chunk and error_of(chunk, has_begun=bool(self._response)) is not None):
             return self._fail(fields.error_members(chunk).event())
-        if fields.CHUNK_MARKS.isdisjoint(chunk):
-            is_error = error_of(chunk, has_begun=bool(self._response)) is not None
-            return self._fail(fields.error_members(chunk).event()) if is_error else self._dropped.drop(NO_CHUNK)
+        if not is_chunk:
+            return self._dropped.drop(NO_CHUNK)
         self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")
+        known, response_id = self._response.get("id"), read.text_or_none(chunk, "responseId")
+        self._has_ids |= response_id is not None and response_id == self._last_id
+        if self._has_ids and response_id not in {None, known}:
+            return self._another()
+        self._last_id = response_id or self._last_id
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
-        events = self._identify(chunk, data)
+        events = self._identify(chunk, response_id, data)
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
         candidates = self._dropped.objects(chunk, "chunk", "candidates")
         for at, candidate in enumerate(candidates):
@@ -119,16 +127,14 @@ class ChunkStage(JsonStage):
             return [*self._numbered(events), *self._end()]
         return self._numbered(events)
 
-    def _identify(self, chunk: Mapping[str, object], data: bytes) -> list[Event]:
+    def _identify(self, chunk: Mapping[str, object], response_id: str | None, data: bytes) -> list[Event]:
         """Announce the response, and again when its ID is known."""
         known = self._response
-        if known.get("id"):
-            return []
-        response_id, model = read.text_or_none(chunk, "responseId"), read.text_or_none(chunk, "modelVersion")
-        if known and response_id is None:
+        if known.get("id") or (known and response_id is None):
             return []
         if not known:
             self._output.response_id = response_id or blake2b(data, digest_size=8).hexdigest()
+        model = read.text_or_none(chunk, "modelVersion")
         return self._announce(id=response_id, model=model, usage=self.usage_so_far())
 
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
@@ -155,6 +161,8 @@ class ChunkStage(JsonStage):
         kinds = [kind for kind in PARTS if kind in part]
         unknown = part.keys() - fields.MEMBERS["part"]["part"]
         self._dropped.note_unknown_in(part, fields.MEMBERS["part"], "part")
+        if self._is_repeated(read.mapping_or_empty(part, "functionCall")):
+            return self._dropped.drop("repeated call")
         if not kinds:
             if signature := read.text_or_none(part, "thoughtSignature"):
                 return self._output.text("", signature)
@@ -163,6 +171,14 @@ class ChunkStage(JsonStage):
         if len(kinds) > 1:
             self._dropped.note("several kinds in one part")
         return [event for kind in kinds for event in PARTS[kind](self, part)]
+
+    def _is_repeated(self, given: Mapping[str, object]) -> bool:
+        """Record a whole call; return whether it was read before, under its ID."""
+        call_id = read.text_or_none(given, "id")
+        if call_id is None or not given.get("args"):
+            return False
+        before, self._calls[call_id] = self._calls.get(call_id), hash(read.json_text(given))
+        return before == self._calls[call_id]
 
     def on_text(self, part: Mapping[str, object]) -> list[Event]:
         """Add text, or a thought."""
@@ -185,15 +201,16 @@ class ChunkStage(JsonStage):
         goes_on, args = given.get("willContinue") is True, given.get("args")
         events: list[Event] = []
         signature = read.text_or_none(part, "thoughtSignature")
-        if name is not None:
+        begins = name is not None or (bool(args) and self._arguments is None)
+        if begins:
             events = self._end_arguments()
-            events += self._output.call(name, call_id, signature or None, is_whole=not goes_on)
+            events += self._output.call(name or "", call_id, signature, is_whole=not goes_on)
             self._arguments = PartialArguments()
         elif signature:
             self._output.sign_call(signature)
         if self._arguments is None:
             return self._dropped.drop("part of no call")
-        is_whole = name is not None and bool(args) and isinstance(args, dict | str)
+        is_whole = begins and bool(args) and isinstance(args, dict | str)
         for one in read.mappings(given, "partialArgs") if not is_whole else ():
             if (text := self._arguments.add(one)) is None:
                 self._dropped.note("partialArgs")

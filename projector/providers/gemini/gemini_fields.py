@@ -33,21 +33,17 @@ FILTERED: Final = End("incomplete", "content_filter")
 OTHER: Final = End("incomplete", "other")
 FAILED: Final = End("error")
 
-ENDS: Final[Mapping[str, End]] = {
-    "STOP": COMPLETED,
-    "MAX_TOKENS": End("incomplete", "max_output_tokens"),
-    **dict.fromkeys(
-        (
-            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
-            *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"),
-        ),
-        FILTERED,
-    ),
-    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"), FAILED),
-    **dict.fromkeys(("MISSING_THOUGHT_SIGNATURE", "TOO_MANY_TOOL_CALLS"), FAILED),
-    **dict.fromkeys(("OTHER", "FINISH_REASON_UNSPECIFIED", "IMAGE_OTHER", "NO_IMAGE"), OTHER),
-    "CONTINUATION": End("incomplete", "continuation"),
+_ENDS: Final[Mapping[End, str]] = {
+    COMPLETED: "STOP",
+    End("incomplete", "max_output_tokens"): "MAX_TOKENS",
+    FILTERED: "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"
+    " IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION ESCALATION PUP_LIMITED_DISABLED",
+    FAILED: "MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE"
+    " TOO_MANY_TOOL_CALLS",
+    OTHER: "OTHER FINISH_REASON_UNSPECIFIED IMAGE_OTHER NO_IMAGE",
+    End("incomplete", "continuation"): "CONTINUATION",
 }
+ENDS: Final[Mapping[str, End]] = {reason: end for end, reasons in _ENDS.items() for reason in reasons.split()}
 """`finishReason` -> end of the response; any other is `OTHER`, and is counted."""
 
 NUMBERED: Final[Mapping[object, str]] = {1: "STOP", 2: "MAX_TOKENS"}
@@ -74,12 +70,22 @@ def finish_of(value: object) -> str | None:
 
 CHUNK_MARKS: Final = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 """An object with none of these is not a chunk."""
+ENVELOPE: Final = "response"
+"""The member of an object of Code Assist that has the chunk."""
 _OWN_NAMES: Final = frozenset({"args", "response"})
 """Members whose own members a tool names."""
 NULL: Final = "nullValue"
 """The member of a partial argument that is null, which may be the value null itself."""
 _LEVELS_MAX: Final = 12
 """Levels of a chunk that has known members."""
+
+
+def without_envelope(value: object) -> object:
+    """Return the chunk that an envelope has, with the envelope's other members; another object as it is."""
+    inner = read.mapping_or_empty(value, ENVELOPE) if isinstance(value, dict) and ENVELOPE in value else {}
+    if CHUNK_MARKS.isdisjoint(inner) or not isinstance(value, dict):
+        return value
+    return {**{name: one for name, one in value.items() if name != ENVELOPE}, **inner}
 
 
 def has_other_names(data: bytes) -> bool:
@@ -140,7 +146,10 @@ INTERACTION_COUNTS: Final[Counts] = {
 """Counts of the usage of an interaction."""
 
 _COUNTS: Final = frozenset(
-    {("usageMetadata",), ("usage_metadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")}
+    {
+        *(("usageMetadata",), ("usage_metadata",), (ENVELOPE, "usageMetadata")),
+        *(("usage",), ("interaction", "usage"), ("metadata", "total_usage")),
+    }
 )
 
 
@@ -212,9 +221,7 @@ READ: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
-    "chunk": {
-        **dict.fromkeys(("createTime", "modelStatus"), "not needed by a page"),
-    },
+    "chunk": dict.fromkeys(("createTime", "modelStatus"), "not needed by a page"),
     "candidate": {
         "finishMessage": "may contain a call that is not valid",
         "safetyRatings": "the finish reason shows that content was filtered",

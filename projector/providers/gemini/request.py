@@ -54,11 +54,12 @@ class Contents(common.Turns):
         """Add a message; those of the system and the developer before the first turn are the instruction."""
         parts = common.written_parts(entry.content, PARTS)
         if entry.role == neutral.ASSISTANT:
-            self._extend(MODEL, _signed(parts, _value(entry.opaque)))
-        elif entry.role == neutral.USER or self.contents or self._results:
-            self._extend(neutral.USER, parts)
-        else:
+            parts = _signed(parts, _value(entry.opaque))
+        elif entry.role != neutral.USER and not (self.contents or self._results):
             self.system += parts
+            return
+        if parts:  # the API refuses contents without one
+            self._extend(MODEL if entry.role == neutral.ASSISTANT else neutral.USER, parts)
 
     def call(self, entry: neutral.ToolCall) -> None:
         """Add a call."""
@@ -105,8 +106,6 @@ class Contents(common.Turns):
         self._end_results()
         before = self.contents[-1] if self.contents else {"role": None, "parts": []}
         if before["role"] != role or any("functionResponse" in part for part in before["parts"][:1]):  # these are alone
-            if not parts and role == neutral.USER:
-                return
             self.contents.append({"role": role, "parts": []})
         self.contents[-1]["parts"] += parts
 

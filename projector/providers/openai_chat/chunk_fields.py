@@ -11,7 +11,7 @@ from typing import Final
 
 from projector.core.canonical import Known
 from projector.providers.descriptor import InputTables
-from projector.providers.stage_parts import Counts
+from projector.providers.stage_parts import REASONS, Counts
 from projector.providers.think import NonEmpty, ThinkProfile
 
 
@@ -108,7 +108,7 @@ CHUNK_DROPPED: Final = _reasons(
     (_OPERATIONS, "provider_metadata"),
 )
 CHOICE_DROPPED: Final = _reasons(
-    ("copy of the delta's text for the older API", "text"),
+    ("copy of the delta's text for the older API, read without one", "text"),
     ("token probabilities, not for pages", "logprobs"),
     ("token IDs, not for pages", "token_ids"),
     ("provider-specific form of `finish_reason`", "native_finish_reason", "stop_reason", "matched_stop"),
@@ -189,20 +189,7 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "stop": ("completed", None),
     "tool_calls": ("completed", None),
     "function_call": ("completed", None),
-    "length": ("incomplete", "length"),
-    "content_filter": ("incomplete", "content_filter"),
-    # beyond the reference
-    **dict.fromkeys(
-        ("model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), ("incomplete", "length")
-    ),
-    "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
-    **dict.fromkeys(
-        ("safety", "recitation", "blocklist", "prohibited_content", "spii", "sensitive", "refusal"),
-        ("incomplete", "content_filter"),
-    ),
-    **dict.fromkeys(("malformed_function_call", "function_call_filter"), ("failed", "malformed_function_call")),
-    **{reason: ("failed", reason) for reason in ("error", "network_error")},
-    **dict.fromkeys(("abort", "cancelled", "canceled"), ("cancelled", None)),
+    **REASONS,
 }
 """Finish reason in lower case -> status and reason of the response (D32). Any other is a normal end, and is counted."""
 

@@ -276,7 +276,7 @@ def _read_answer(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iter
 
 
 def _read_output(message: Given, kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
-    message.only("role", "content", "tool_call_id")
+    message.only("role", "content", "tool_call_id", "name")  # which its call has, too
     call_id = message.text("tool_call_id")
     yield neutral.ToolOutput(call_id, _read_content(message, "content"), kinds.get(call_id, "function"))
 

@@ -183,6 +183,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "top_logprobs": 0,
     "modalities": ["text"],
     "response_format": {"type": "text"},
+    "tool_choice": "auto",
 }
 """Path of a member -> value that changes nothing."""
 
@@ -199,10 +200,9 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
         request = _with_functions(request)
     tools, search = write_tools(list(request.client_tools))
     body = request.start(tools) | search
+    # not to store is the default, which some do not know
     parameters = {name: value for name, value in request.parameters.items() if (name, value) != common.NOT_STORED}
-    common.write_parameters(
-        body, parameters, MEMBERS, request.parameter_paths
-    )  # that is the default, which some do not know
+    common.write_parameters(body, parameters, MEMBERS, request.parameter_paths)
     body["messages"] = messages_of(request.whole)
     if profile.takes_stream_options:
         body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage

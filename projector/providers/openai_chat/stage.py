@@ -19,16 +19,7 @@ from projector.providers.error_shapes import ReportedError, error_beside, error_
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, indexes_of
-from projector.providers.stage_parts import (
-    CALL_SHAPES,
-    Annotation,
-    Event,
-    Events,
-    JsonStage,
-    index_of,
-    moved,
-    usage_of,
-)
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, index_of, moved, usage_of
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -358,6 +349,7 @@ class OpenAIChatStage(JsonStage):
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
         is_other = not self._response and "type" in chunk and "choices" not in chunk  # has usage in another API
+        is_other = is_other and "prompt_tokens" not in read.mapping_or_empty(chunk, "usage")
         if is_other or CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop(NO_CHUNK) if error is None else self._report(error, [], is_late=was_finished)
@@ -397,6 +389,8 @@ class OpenAIChatStage(JsonStage):
         self._has_content = self._has_content or has_content  # also what is held back
         if not (self._has_content or self._output.count) and choice.get("message") is not None:
             delta = choice["message"]  # a whole completion in one chunk; after deltas it only repeats them
+        elif delta is None and choice.get("text"):
+            delta = {"content": choice["text"]}  # of the older API
         events: list[Event] = []
         if isinstance(delta, dict):
             events = self._deltas.feed(delta)

@@ -45,6 +45,10 @@ _EXPECTED: Final = (
     "`source`: expected an async iterable, or an awaitable or async context manager that returns one; "
     "streams of synchronous clients are not supported, and a request needs `stream=True`"
 )
+_EXPECTED_ITEMS: Final = (
+    "`source`: expected items that are bytes, JSON texts, mappings or pydantic models; "
+    "of a run of agents, the source is the result of `run_streamed`, not its events"
+)
 
 CHUNK_EVENT: Final = "chunk"
 """Type of the event that contains a chunk, in the stream helper of the SDK for Chat Completions."""
@@ -213,7 +217,7 @@ def _bytes(item: Any) -> bytes | None:
         kind: Any = type(item)
         form = _form(kind)
         return None if form.is_derived else encode_sse(_json(item.chunk if form.is_chunk else item, form.exclude))
-    raise UsageError("`source`: expected items that are bytes, JSON texts, mappings or pydantic models")
+    raise UsageError(_EXPECTED_ITEMS)
 
 
 class _Form(NamedTuple):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -302,7 +302,8 @@ class TurnReader:
         fields, is_bare = provider.message_fields, provider.has_bare_json
         self._decoder = decoder_for("sse", EVENT_MAX_BYTES, fields, has_bare_json=is_bare)
         self._stage = provider.stage(profile)
-        self._items: dict[str, Item] = {}
+        self._items: dict[tuple[str, str], Item] = {}
+        """Type, and ID of the call or item -> the item."""
         self._inputs: dict[object, list[str]] = {}
         """`output_index` of events, else the ID of their item -> parts of the input of a call. Also by that ID in a
         tuple, until an item with it has ended: several may have it."""
@@ -373,22 +374,47 @@ class TurnReader:
         return accepted
 
     def _with_own_id(self, event: CanonicalEvent) -> CanonicalEvent:
-        """Return an event; the call in it has an ID by which page and model can tell it from others of the response."""
-        item = read.mapping_or_empty(event, "item")
-        if read.text_or_none(item, "type") not in INPUT_MEMBERS:
+        """Return an event; each call in it has an ID by which page and model tell it from others of the response."""
+        response, item = read.mapping_or_empty(event, "response"), read.mapping_or_empty(event, "item")
+        output = response.get("output")
+        if event.get("type") in ENDS and isinstance(output, list):
+            return {**event, "response": {**response, "output": self._with_own_ids(output)}}
+        if (given := _given_id(item)) is None:
             return event
         place, item_id = read.index_or_none(event, "output_index"), read.text_or_none(item, "id")
-        given = read.text_or_none(item, "call_id") or item_id or "call"
         keys = [(given, one) for one in (place, item_id) if one is not None]
-        call_id = next((self._own_ids[key] for key in keys if key in self._own_ids), None)
-        if call_id is None:
-            call_id = given
-            while place is not None and call_id in self._placed_ids:
-                call_id = f"{call_id}_{place}"
-        if place is not None:
-            self._placed_ids.add(call_id)
+        known = next((self._own_ids[key] for key in keys if key in self._own_ids), None)
+        call_id = known or self._free_id(given, place)
         self._own_ids.update(dict.fromkeys(keys, call_id))
         return {**event, "item": {**item, "call_id": call_id}}
+
+    def _with_own_ids(self, output: Sequence[Any]) -> list[Any]:
+        """Return the items of a finished response. Its calls are those of the events before it with the same IDs.
+
+        If only the IDs of calls are the same, it has them in the same order; others follow them.
+        """
+        left: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for (name, _), call_id in self._own_ids.items():
+            left[name][call_id] = None
+        named: list[Any] = []
+        for place, item in enumerate(output):
+            if (given := _given_id(item)) is None:
+                named.append(item)
+                continue
+            key = (given, read.text_or_none(item, "id") or place)
+            call_id = self._own_ids.get(key) or next(iter(left[given]), None) or self._free_id(given, place)
+            left[given].pop(call_id, None)
+            self._own_ids[key] = call_id
+            named.append({**item, "call_id": call_id})
+        return named
+
+    def _free_id(self, call_id: str, place: int | None) -> str:
+        """Return an ID that no call at another place has."""
+        while place is not None and call_id in self._placed_ids:
+            call_id = f"{call_id}_{place}"
+        if place is not None:
+            self._placed_ids.add(call_id)
+        return call_id
 
     def _fail(self, fault: Fault) -> None:
         if self.end is None and self.fault is None:
@@ -425,8 +451,8 @@ class TurnReader:
         return parts
 
     def _add(self, item: Item, place: int | None = None) -> None:
-        kind, key = read.text_or_none(item, "type"), read.text_or_none(item, "call_id") or read.text_or_none(item, "id")
-        key = key or f"item {len(self._items)}"
+        kind, item_id = read.text_or_none(item, "type"), read.text_or_none(item, "id")
+        key = (kind or "", read.text_or_none(item, "call_id") or item_id or f"item {len(self._items)}")
         if kind is None or key in self._items:
             return
         if kind in OUTPUT_TYPES:
@@ -434,11 +460,17 @@ class TurnReader:
                 self.dropped[f"{kind} without ID or name"] += 1
                 return
             member = INPUT_MEMBERS[kind]
-            item_id = read.text_or_none(item, "id")
             of_id = self._inputs.pop((item_id,), [])
             streamed = "".join(self._inputs.get(item_id if place is None else place) or of_id)
             item = {**item, member: read.text_or_none(item, member) or streamed}
         self._items[key] = item
+
+
+def _given_id(item: object) -> str | None:
+    """Return the ID that the provider gave a call, which several can have; None for what is no call."""
+    if not read.is_mapping(item) or read.text_or_none(item, "type") not in INPUT_MEMBERS:
+        return None
+    return read.text_or_none(item, "call_id") or read.text_or_none(item, "id") or "call"
 
 
 NOTES: Final[Mapping[str, Callable[[TurnReader, CanonicalEvent], None]]] = {
