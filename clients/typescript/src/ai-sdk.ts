@@ -85,7 +85,7 @@ export interface UiMessage {
 
 export interface TransportOptions extends Omit<StreamRequest, "body" | "resume" | "idempotencyKey">, Omit<StreamOptions, "signal"> {
   /** Returns the body of a request. By default it has the texts of the conversation; nothing else can be sent. */
-  body?: (messages: readonly UiMessage[], chatId: string) => unknown;
+  body?: ((messages: readonly UiMessage[], chatId: string) => unknown) | undefined;
 }
 
 interface SendOptions {
