@@ -81,6 +81,29 @@ test("Markdown is safe, and citations are in place", async () => {
   assert.deepEqual(complaints, []);
 });
 
+test("all of an answer is printed, and its copy has no numbers of citations", async () => {
+  await (await ask("Is the strike over?")).play("chat-web-search");
+  await complete();
+  const lines = Array.from({ length: 60 }, (_, n) => `- ${n}`).join("\n");
+  const call = await ask("Count");
+  call.text(lines);
+  call.end();
+  await complete();
+  await shows("59");
+  await page.emulateMedia({ media: "print" });
+  const { printed, shown } = await page.evaluate(() => {
+    const all = document.querySelector(".scroll");
+    return { printed: document.documentElement.scrollHeight, shown: [all.clientHeight, all.scrollHeight] };
+  });
+  assert.deepEqual([printed >= shown[1], shown[0]], [true, shown[1]]);
+  assert.equal(await button("Send").isVisible(), false);
+  const copied = await page.evaluate(() => {
+    getSelection().selectAllChildren(document.querySelector(".markdown"));
+    return getSelection().toString();
+  });
+  assert.match(copied, /^The strike ended on Sunday \(northquay\.example\)\. Sailings/);
+});
+
 test("text from right to left is shown so, and code is not", async () => {
   const call = await ask("שלום (עולם)!");
   call.text("שלום (עולם)!\n\n- אחת.\n\nHello.\n\n| א |\n|---|\n| ב |\n\n```\n// שלום\n```\n");
@@ -315,6 +338,44 @@ test("a reload in the middle continues the answer", async () => {
   await page.reload();
   await shows("one, two.");
   assert.deepEqual(complaints, []);
+});
+
+test("a conversation that is left, and then reloaded, before its answer begins is asked once", async () => {
+  provider.isSilent = true;
+  const call = await ask("Count");
+  await button("New").click();
+  await page.getByText("Ask something to begin.").waitFor();
+  await page.getByRole("link", { name: "Count" }).click();
+  await shows("Waiting");
+  await page.reload();
+  await shows("Waiting");
+  provider.isSilent = false;
+  call.begin();
+  call.text("one.");
+  call.end();
+  await shows("one.");
+  await complete();
+  assert.equal((await ask("And then?")).body.input.at(-1).content, "And then?");
+});
+
+test("a question whose answer is unknown is sent with the same key, and with a new one if the server has forgotten it", async () => {
+  const keys = [];
+  await page.route("**/api/chat", (route) => {
+    keys.push(route.request().headers()["idempotency-key"]);
+    const body = JSON.stringify({ status: 410, code: "events_gone", detail: "It has expired.", is_retryable: false });
+    return keys.length === 1 ? route.abort() : route.fulfill({ status: 410, contentType: "application/problem+json", body });
+  });
+  await field().fill("Count");
+  await field().press("Enter");
+  await button("Try again").click();
+  await told("It has expired.");
+  await page.unroute("**/api/chat");
+  const sent = page.waitForRequest("**/api/chat");
+  await button("Try again").click();
+  keys.push((await sent).headers()["idempotency-key"]);
+  (await provider.next()).end();
+  await complete();
+  assert.deepEqual([keys.length, keys[0] === keys[1], new Set(keys).size], [3, true, 2]);
 });
 
 test("a second tab joins the same stream, and follows the next question", async () => {
