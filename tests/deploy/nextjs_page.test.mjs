@@ -70,7 +70,7 @@ test("Markdown is safe, and citations are in place", async () => {
   await answer().locator("code", { hasText: "alert(1)" }).waitFor(); // a text takes some frames to appear, its end last
   const html = await answer().innerHTML();
   assert.match(html, /<strong>strike<sup class="cite"><a [^>]*href="https:\/\/northquay.example\/news"[^>]*>2<\/a><\/sup><\/strong>|<strong>strike<\/strong><sup class="cite">/);
-  assert.match(html, /<mark>withheld<\/mark>/);
+  assert.match(html, /<mark>\[withheld\]<\/mark>/);
   assert.match(html, /<table>/);
   assert.deepEqual(await answer().locator("img, script, b").count(), 0);
   const links = await answer().locator(".markdown a").evaluateAll((all) => all.map((one) => [one.getAttribute("href"), one.rel, one.target]));
@@ -130,9 +130,9 @@ test("what was withheld is shown wherever it is in Markdown, and counted once", 
   await complete();
   await answer().getByText("a * b").waitFor();
   const marks = await answer().locator("mark").allInnerTexts();
-  assert.deepEqual(marks, ["withheld", "email withheld", "payment card withheld", "vault withheld", "withheld"]);
+  assert.deepEqual(marks, ["[withheld]", "[email withheld]", "[payment card withheld]", "[vault withheld]", "[withheld]"]);
   assert.deepEqual(await answer().locator("code").allInnerTexts(), ["key = ‹redacted›", "key = ‹redacted:email›\n"]);
-  assert.match(await answer().innerHTML(), /<mark>email withheld<\/mark><sup class="cite">.*?<\/sup> or <strong><mark>payment card/);
+  assert.match(await answer().innerHTML(), /<mark>\[email withheld\]<\/mark><sup class="cite">.*?<\/sup> or <strong><mark>\[payment card/);
   assert.equal(await answer().locator("strong", { hasText: "rest" }).count(), 1);
   await answer().getByText("Withheld in 7 places").waitFor();
   await readable("marks");
@@ -141,7 +141,7 @@ test("what was withheld is shown wherever it is in Markdown, and counted once", 
   const next = await ask("And the key?");
   next.text(`It is ${key}.`);
   next.end();
-  await shows("It is withheld.");
+  await shows("It is [withheld].");
   await answer().getByText("Withheld in 1 place").waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -287,7 +287,7 @@ test("an approval is asked for, and answered with the response that waits", asyn
   await complete();
   const asked = page.getByRole("group", { name: "book_seats: asked for approval" }).last();
   await asked.getByText("on bookings").click(); // it has gone on, so the card is closed
-  assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["withheld", false]);
+  assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["[withheld]", false]);
   assert.equal(await button("Approve").count(), 0);
 });
 
