@@ -120,11 +120,11 @@ test("what was withheld is shown wherever it is in Markdown, and counted once", 
   const call = await ask("Who wrote?");
   const text = [
     "<redacted>", "the **rest**", "", "Write to <redacted:email> or **<redacted:payment_card>**, see [REDACTED:vault](note).", "",
-    "In `key = <redacted>`, and:", "", "```", "key = <redacted:email>", "```", "", "a \\* b <redacted> c", "",
+    "In `key = <redacted>`, and:", "", "```", "key = <redacted:email>", "```", "", "a \\* b <redacted> c, [help@northquay.example", "",
   ].join("\n");
   for (const piece of text.match(/[^]{1,7}/g)) call.text(piece);
   const at = text.indexOf(" or **");
-  const annotation = { type: "url_citation", start_index: at - 5, end_index: at, title: "Mail", url: "https://northquay.example/mail" };
+  const annotation = { type: "url_citation", start_index: at - 5, end_index: at - 2, title: "Mail", url: "https://northquay.example/mail" };
   call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 0, annotation });
   call.end();
   await complete();
