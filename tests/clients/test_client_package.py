@@ -23,6 +23,7 @@ OPTIONS: Final = (
     *(
         "--strict",
         "--noUncheckedIndexedAccess",
+        "--exactOptionalPropertyTypes",
         "--noEmit",
         "--pretty",
         "false",

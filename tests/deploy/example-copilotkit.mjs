@@ -68,6 +68,7 @@ for (const [decision, text] of [["Approve", "Two seats are booked."], ["Decline"
     await button(decision).click();
     await answer(text);
     await ended();
+    assert.equal(await frame.focused(), "Conversation");
     assert.equal(await button(decision).count(), 0);
     assertQuiet(frame.isLate);
   });

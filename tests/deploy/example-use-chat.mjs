@@ -87,6 +87,19 @@ testScripted("stop", async () => {
   assertQuiet();
 });
 
+testScripted("a stop without a network closes the answer", async () => {
+  await visit();
+  await ask("A long answer until offline");
+  await shown("Sentence 5");
+  await page.context().setOffline(true); // the stream stays open
+  await button("Stop").click();
+  await ended();
+  await shown("Stopped.");
+  await button("Ask again").waitFor();
+  await go("offline");
+  assertQuiet((text) => text.includes("ERR_INTERNET_DISCONNECTED"));
+});
+
 testScripted("a reload in the middle loses and doubles nothing", async () => {
   await visit();
   await go("undisturbed");

@@ -70,7 +70,7 @@ test("Markdown is safe, and citations are in place", async () => {
   await answer().locator("code", { hasText: "alert(1)" }).waitFor(); // a text takes some frames to appear, its end last
   const html = await answer().innerHTML();
   assert.match(html, /<strong>strike<sup class="cite"><a [^>]*href="https:\/\/northquay.example\/news"[^>]*>2<\/a><\/sup><\/strong>|<strong>strike<\/strong><sup class="cite">/);
-  assert.match(html, /<mark>withheld<\/mark>/);
+  assert.match(html, /<mark>\[withheld\]<\/mark>/);
   assert.match(html, /<table>/);
   assert.deepEqual(await answer().locator("img, script, b").count(), 0);
   const links = await answer().locator(".markdown a").evaluateAll((all) => all.map((one) => [one.getAttribute("href"), one.rel, one.target]));
@@ -79,6 +79,29 @@ test("Markdown is safe, and citations are in place", async () => {
   const hrefs = [all, news, "https://example.com/a", "https://tracker.example/p.png", all, news];
   assert.deepEqual(links, hrefs.map((href) => [href, ...safe]));
   assert.deepEqual(complaints, []);
+});
+
+test("all of an answer is printed, and its copy has no numbers of citations", async () => {
+  await (await ask("Is the strike over?")).play("chat-web-search");
+  await complete();
+  const lines = Array.from({ length: 60 }, (_, n) => `- ${n}`).join("\n");
+  const call = await ask("Count");
+  call.text(lines);
+  call.end();
+  await complete();
+  await shows("59");
+  await page.emulateMedia({ media: "print" });
+  const { printed, shown } = await page.evaluate(() => {
+    const all = document.querySelector(".scroll");
+    return { printed: document.documentElement.scrollHeight, shown: [all.clientHeight, all.scrollHeight] };
+  });
+  assert.deepEqual([printed >= shown[1], shown[0]], [true, shown[1]]);
+  assert.equal(await button("Send").isVisible(), false);
+  const copied = await page.evaluate(() => {
+    getSelection().selectAllChildren(document.querySelector(".markdown"));
+    return getSelection().toString();
+  });
+  assert.match(copied, /^The strike ended on Sunday \(northquay\.example\)\. Sailings/);
 });
 
 test("text from right to left is shown so, and code is not", async () => {
@@ -97,19 +120,19 @@ test("what was withheld is shown wherever it is in Markdown, and counted once", 
   const call = await ask("Who wrote?");
   const text = [
     "<redacted>", "the **rest**", "", "Write to <redacted:email> or **<redacted:payment_card>**, see [REDACTED:vault](note).", "",
-    "In `key = <redacted>`, and:", "", "```", "key = <redacted:email>", "```", "", "a \\* b <redacted> c", "",
+    "In `key = <redacted>`, and:", "", "```", "key = <redacted:email>", "```", "", "a \\* b <redacted> c, [help@northquay.example", "",
   ].join("\n");
   for (const piece of text.match(/[^]{1,7}/g)) call.text(piece);
   const at = text.indexOf(" or **");
-  const annotation = { type: "url_citation", start_index: at - 5, end_index: at, title: "Mail", url: "https://northquay.example/mail" };
+  const annotation = { type: "url_citation", start_index: at - 5, end_index: at - 2, title: "Mail", url: "https://northquay.example/mail" };
   call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 0, annotation });
   call.end();
   await complete();
   await answer().getByText("a * b").waitFor();
   const marks = await answer().locator("mark").allInnerTexts();
-  assert.deepEqual(marks, ["withheld", "email withheld", "payment card withheld", "vault withheld", "withheld"]);
+  assert.deepEqual(marks, ["[withheld]", "[email withheld]", "[payment card withheld]", "[vault withheld]", "[withheld]"]);
   assert.deepEqual(await answer().locator("code").allInnerTexts(), ["key = ‹redacted›", "key = ‹redacted:email›\n"]);
-  assert.match(await answer().innerHTML(), /<mark>email withheld<\/mark><sup class="cite">.*?<\/sup> or <strong><mark>payment card/);
+  assert.match(await answer().innerHTML(), /<mark>\[email withheld\]<\/mark><sup class="cite">.*?<\/sup> or <strong><mark>\[payment card/);
   assert.equal(await answer().locator("strong", { hasText: "rest" }).count(), 1);
   await answer().getByText("Withheld in 7 places").waitFor();
   await readable("marks");
@@ -118,7 +141,7 @@ test("what was withheld is shown wherever it is in Markdown, and counted once", 
   const next = await ask("And the key?");
   next.text(`It is ${key}.`);
   next.end();
-  await shows("It is withheld.");
+  await shows("It is [withheld].");
   await answer().getByText("Withheld in 1 place").waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -264,7 +287,7 @@ test("an approval is asked for, and answered with the response that waits", asyn
   await complete();
   const asked = page.getByRole("group", { name: "book_seats: asked for approval" }).last();
   await asked.getByText("on bookings").click(); // it has gone on, so the card is closed
-  assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["withheld", false]);
+  assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["[withheld]", false]);
   assert.equal(await button("Approve").count(), 0);
 });
 
@@ -315,6 +338,44 @@ test("a reload in the middle continues the answer", async () => {
   await page.reload();
   await shows("one, two.");
   assert.deepEqual(complaints, []);
+});
+
+test("a conversation that is left, and then reloaded, before its answer begins is asked once", async () => {
+  provider.isSilent = true;
+  const call = await ask("Count");
+  await button("New").click();
+  await page.getByText("Ask something to begin.").waitFor();
+  await page.getByRole("link", { name: "Count" }).click();
+  await shows("Waiting");
+  await page.reload();
+  await shows("Waiting");
+  provider.isSilent = false;
+  call.begin();
+  call.text("one.");
+  call.end();
+  await shows("one.");
+  await complete();
+  assert.equal((await ask("And then?")).body.input.at(-1).content, "And then?");
+});
+
+test("a question whose answer is unknown is sent with the same key, and with a new one if the server has forgotten it", async () => {
+  const keys = [];
+  await page.route("**/api/chat", (route) => {
+    keys.push(route.request().headers()["idempotency-key"]);
+    const body = JSON.stringify({ status: 410, code: "events_gone", detail: "It has expired.", is_retryable: false });
+    return keys.length === 1 ? route.abort() : route.fulfill({ status: 410, contentType: "application/problem+json", body });
+  });
+  await field().fill("Count");
+  await field().press("Enter");
+  await button("Try again").click();
+  await told("It has expired.");
+  await page.unroute("**/api/chat");
+  const sent = page.waitForRequest("**/api/chat");
+  await button("Try again").click();
+  keys.push((await sent).headers()["idempotency-key"]);
+  (await provider.next()).end();
+  await complete();
+  assert.deepEqual([keys.length, keys[0] === keys[1], new Set(keys).size], [3, true, 2]);
 });
 
 test("a second tab joins the same stream, and follows the next question", async () => {

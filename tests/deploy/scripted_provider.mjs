@@ -21,7 +21,11 @@ class Call {
     this.body = body;
     this.response = response;
     response.on("close", () => (this.isGone = true));
-    response.writeHead(200, { "content-type": "text/event-stream" });
+  }
+
+  /** Sends the headers and the first event. */
+  begin() {
+    this.response.writeHead(200, { "content-type": "text/event-stream" });
     this.event({ type: "response.created", response: { id: `resp_${Math.random().toString(36).slice(2)}`, status: "in_progress" } });
   }
 
@@ -50,23 +54,26 @@ class Call {
   }
 }
 
-/** Starts the provider; `next()` returns the next request that arrives. */
+/** Starts the provider; `next()` returns the next request that arrives, and one that `isSilent` does not begin its answer. */
 export async function startProvider() {
   const calls = [];
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     calls.push(new Call(JSON.parse(Buffer.concat(chunks).toString()), response));
+    if (!provider.isSilent) calls.at(-1).begin();
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
-  return {
+  const provider = {
     url: `http://127.0.0.1:${server.address().port}`,
+    isSilent: false,
     next: async () => {
       await until(() => calls.length > 0, "a request reaches the provider");
       return calls.shift();
     },
     close: () => (server.close(), server.closeAllConnections()),
   };
+  return provider;
 }
 
 /** Starts `projector serve` before a provider, at a port that it has again after `kill()` and `start()`. With a `key`, callers need it. */

@@ -69,7 +69,7 @@ DECISIONS: Final = [True, False]
 
 
 async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("use-chat", *urls) == 8
+    assert await use("use-chat", *urls) == 9
     assert desk.types("room")[:2] == TURNS
     assert desk.types("boats")[:2] == TOOL
     assert desk.decisions() == DECISIONS

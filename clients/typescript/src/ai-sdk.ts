@@ -84,8 +84,11 @@ export interface UiMessage {
 }
 
 export interface TransportOptions extends Omit<StreamRequest, "body" | "resume" | "idempotencyKey">, Omit<StreamOptions, "signal"> {
-  /** Returns the body of a request. By default it has the texts of the conversation; nothing else can be sent. */
-  body?: (messages: readonly UiMessage[], chatId: string) => unknown;
+  /**
+   * Returns the body of a request. By default it has the texts of the conversation, and `more`, which is the `body` that
+   * `sendMessage` or `regenerate` was given; nothing else can be sent.
+   */
+  body?: ((messages: readonly UiMessage[], chatId: string, more?: object) => unknown) | undefined;
 }
 
 interface SendOptions {
@@ -93,6 +96,7 @@ interface SendOptions {
   messages: readonly UiMessage[];
   abortSignal?: AbortSignal | undefined;
   headers?: Record<string, string> | Headers | undefined;
+  body?: object | undefined;
 }
 
 /** A transport for `useChat({ transport })`. `reconnectToStream` continues a chat's last stream after a reload. */
@@ -104,8 +108,8 @@ export class PublicChatTransport {
 
   constructor(private readonly options: TransportOptions) {}
 
-  sendMessages = async ({ chatId, messages, abortSignal, headers }: SendOptions): Promise<ReadableStream<UiMessageChunk>> => {
-    const body = (this.options.body ?? bodyOf)(messages, chatId);
+  sendMessages = async ({ chatId, messages, abortSignal, headers, body: more }: SendOptions): Promise<ReadableStream<UiMessageChunk>> => {
+    const body = (this.options.body ?? bodyOf)(messages, chatId, more);
     return this.open(chatId, { ...this.options, body }, abortSignal, headers);
   };
 
@@ -176,7 +180,7 @@ export class PublicChatTransport {
 const keyOf = (chatId: string): string => `public-stream:${chatId}`;
 
 /** Returns the texts of a conversation. Throws if what is new is not a text of the user. */
-function bodyOf(messages: readonly UiMessage[]): unknown {
+function bodyOf(messages: readonly UiMessage[], _: string, more?: object): unknown {
   const last = messages.at(-1);
   if (last?.role === "assistant") {
     throw new Error("Results of tools and approvals cannot be sent: they need the dialect `ai_sdk`, or `body`.");
@@ -189,7 +193,7 @@ function bodyOf(messages: readonly UiMessage[]): unknown {
     return { role, content };
   });
   const told = input.filter(({ role, content }) => content !== "" && (role === "user" || role === "assistant"));
-  return told.length === 1 && told[0]?.role === "user" ? { message: told[0].content } : { input: told };
+  return { ...(told.length === 1 && told[0]?.role === "user" ? { message: told[0].content } : { input: told }), ...more };
 }
 
 /** Returns the chunks of a stream. `onEnd` is called when the stream has ended by itself. */

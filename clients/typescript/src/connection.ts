@@ -11,29 +11,29 @@ export interface StreamRequest {
   /** Sent as JSON. */
   body?: unknown;
   /** Headers, or a function that returns them for each request, such as one that renews a token. */
-  headers?: HeadersInit | (() => HeadersInit | Promise<HeadersInit>);
-  credentials?: RequestCredentials;
+  headers?: HeadersInit | (() => HeadersInit | Promise<HeadersInit>) | undefined;
+  credentials?: RequestCredentials | undefined;
   /** Sent as `Idempotency-Key`: the same request with the same key gets the stream of the first one. */
   idempotencyKey?: string | undefined;
   /** Attaches to a stream that was opened before, at its address, of the origin of `url`; nothing is sent to `url`. */
-  resume?: { location: string; after?: number };
+  resume?: { location: string; after?: number | undefined } | undefined;
 }
 
 export interface StreamOptions {
-  signal?: AbortSignal;
-  fetch?: typeof fetch;
+  signal?: AbortSignal | undefined;
+  fetch?: typeof fetch | undefined;
   /** Until the first byte of a response (default: 120,000). */
-  firstByteTimeoutMs?: number;
+  firstByteTimeoutMs?: number | undefined;
   /** Between two reads; the server sends a heartbeat every 15 s (default: 45,000). */
-  idleTimeoutMs?: number;
+  idleTimeoutMs?: number | undefined;
   /** Requests without a new event before the stream fails (default: 8). */
-  maxAttempts?: number;
+  maxAttempts?: number | undefined;
   /** Called when the server has accepted the stream; store `location` to resume after a reload. */
-  onOpen?: (stream: { streamId: string | undefined; location: string | undefined }) => void;
+  onOpen?: ((stream: { streamId: string | undefined; location: string | undefined }) => void) | undefined;
   /** Called before each pause. */
-  onRetry?: (retry: Retry) => void;
+  onRetry?: ((retry: Retry) => void) | undefined;
   /** Pauses; replaced in tests. */
-  wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+  wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 /** A pause before another request. */
@@ -60,7 +60,7 @@ const EVENTS = /\/events$/;
 
 /**
  * Opens a stream. Iterating sends the request; leaving the loop closes the connection, which by itself does not cancel
- * the stream. Throws `StreamError`, the reason of `signal`, or a `TypeError` if `body` is no JSON.
+ * the stream. Throws `StreamError`, the reason of `signal`, or a `TypeError` if `body` is no JSON or a header is illegal.
  */
 export function openStream(request: StreamRequest, options: StreamOptions = {}): EventStream {
   const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
@@ -97,27 +97,29 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
     const watch = watching(outer);
     try {
       watch.start(firstByteTimeoutMs, "timeout_first_byte");
-      const body = await watch.guard(open(watch.signal));
-      return !body || (yield* read(body, watch));
+      const more = await watch.guard(given());
+      const init = location === undefined ? initOf(more, "POST", json) : initOf(more, "GET");
+      const response = await watch.guard(open({ ...init, signal: watch.signal }));
+      if (!response) return true;
+      options.onOpen?.({ streamId: response.headers.get("x-stream-id") ?? undefined, location });
+      return yield* read(response.body!, watch);
     } finally {
       watch.close();
     }
   }
 
-  async function open(signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined> {
+  async function open(init: RequestInit): Promise<Response | undefined> {
     const isResumed = location !== undefined;
-    const url = isResumed ? `${location}/events?after=${last}` : request.url;
-    const response = await send(url, { ...(await init(!isResumed)), signal });
+    const response = await send(isResumed ? `${location}/events?after=${last}` : request.url, init);
     if (isResumed && response.status === NO_CONTENT) return undefined;
     if (!response.ok) throw isResumed ? await lost(response) : await errorOfResponse(response);
     if (!response.headers.get("content-type")?.startsWith("text/event-stream") || !response.body) {
-      throw new StreamError("protocol", "The answer is not an event stream.", false, { status: response.status });
+      throw new StreamError("protocol", "The answer is not an event stream, or `fetch` cannot stream.", false, { status: response.status });
     }
     const given = response.headers.get("location");
     const base = sameOrigin(response.url, request.url) || request.url; // a redirect may have led to another path or origin
     if (!isResumed && given) location = sameOrigin(given, base)?.replace(EVENTS, "");
-    options.onOpen?.({ streamId: response.headers.get("x-stream-id") ?? undefined, location });
-    return response.body;
+    return response;
   }
 
   async function* read(body: ReadableStream<Uint8Array>, watch: Watch): AsyncGenerator<PublicSseEvent, boolean, undefined> {
@@ -162,23 +164,27 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
     return event as unknown as PublicSseEvent;
   }
 
-  async function init(isOpening: boolean, method = isOpening ? "POST" : "GET"): Promise<RequestInit> {
-    const { headers: given, credentials, idempotencyKey } = request;
-    const headers = new Headers(typeof given === "function" ? await given() : given);
-    if (!headers.has("accept")) headers.set("accept", "text/event-stream");
-    const init: RequestInit = { method, headers, cache: "no-store" };
-    if (credentials) init.credentials = credentials;
-    if (isOpening) {
-      headers.set("content-type", "application/json");
-      if (idempotencyKey) headers.set("idempotency-key", idempotencyKey);
-      init.body = json;
+  async function given(): Promise<HeadersInit | undefined> {
+    return typeof request.headers === "function" ? request.headers() : request.headers;
+  }
+
+  /** Throws a `TypeError` without the value of an illegal header, which may be a token. */
+  function initOf(more: HeadersInit | undefined, method: string, body: string | null = null): RequestInit {
+    const { credentials, idempotencyKey } = request;
+    try {
+      const headers = new Headers(more);
+      if (!headers.has("accept")) headers.set("accept", "text/event-stream");
+      if (body) headers.set("content-type", "application/json");
+      if (body && idempotencyKey) headers.set("idempotency-key", idempotencyKey);
+      return { method, headers, body, cache: "no-store", ...(credentials && { credentials }) };
+    } catch {
+      throw new TypeError("A header is illegal: expected Latin-1 in one line.");
     }
-    return init;
   }
 
   async function cancel(): Promise<boolean> {
     if (!location) return false;
-    const response = await send(`${location}/cancel`, await init(false, "POST"));
+    const response = await send(`${location}/cancel`, initOf(await given(), "POST"));
     if (!response.ok) throw await errorOfResponse(response);
     return true;
   }
@@ -246,23 +252,24 @@ export function backoff(attempt: number, random: () => number = Math.random): nu
   return Math.min(INITIAL_WAIT_MS * 2 ** (attempt - 1), MAX_WAIT_MS) * (1 - random() / 2);
 }
 
-/** Lets the browser draw and react to input; unlike a timer, it is not slower in a hidden tab. */
+/** Lets the browser draw and react to input. Unlike a timer, a channel is not slower in a hidden tab; React Native has none. */
 function nextTask(): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
+    if (!globalThis.MessageChannel) return void setTimeout(resolve);
+    const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => resolve(port1.close());
     port2.postMessage(0);
   });
 }
 
+/** Waits, but not longer than until `signal` is aborted. */
 function wait(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const timer = setTimeout(done, ms);
     function done(): void {
       clearTimeout(timer);
       signal.removeEventListener("abort", done);
-      if (signal.aborted) reject(signal.reason);
-      else resolve();
+      resolve();
     }
     signal.addEventListener("abort", done);
     if (signal.aborted) done();

@@ -73,7 +73,7 @@ export async function errorOfResponse(response: Response): Promise<StreamError> 
     // a proxy's page; the status is enough
   }
   const dateOf = (name: string): number => Date.parse(headers.get(name) ?? "");
-  const seconds = Number(headers.get("retry-after") ?? NaN);
+  const seconds = Number(headers.get("retry-after"));
   const waitMs = seconds * 1000 || dateOf("retry-after") - (dateOf("date") || Date.now()); // of the server's clock
   const retryAfterMs = waitMs > 0 ? Math.min(waitMs, MAX_WAIT_MS) : undefined;
   const isRetryable = typeof problem.is_retryable === "boolean" ? problem.is_retryable : RETRYABLE.has(status);

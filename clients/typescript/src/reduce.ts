@@ -96,14 +96,14 @@ function enterBranch(state: Draft, event: Json): void {
   if (old !== undefined && (agent ?? old.agent) === old.agent && (responseId ?? old.responseId) === old.responseId) return;
   if (old?.responseId !== undefined && responseId !== undefined && responseId !== old.responseId) answer(state, key);
   const known: Branch = { key, status: "in_progress", ...optional({ workflow }), ...old, ...optional({ agent, responseId }) };
-  state.branches = at < 0 ? [...state.branches, known] : replaced(state.branches, at, known);
+  state.branches = placed(state.branches, at, known);
 }
 
 /** Returns the key of a branch: its place in the workflow. */
 function keyOf(event: Json): string {
   if (!isRecord(event.workflow)) return "";
   const { stage_name, step_name, parallel_group, branch_index } = checked(event.workflow);
-  return JSON.stringify([stage_name ?? null, step_name ?? null, parallel_group ?? null, branch_index ?? null]);
+  return JSON.stringify([stage_name, step_name, parallel_group, branch_index]);
 }
 
 /** Marks approvals of a branch as answered, because its next response has started. */
@@ -144,21 +144,16 @@ function itemOf(state: Draft, event: Json): Item | undefined {
   if (typeof id !== "string" || !isIndex(outputIndex)) return undefined;
   const old = state.items.find((item) => item.id === id);
   if (old !== undefined) return old;
-  const [agent, responseId] = [textOf(event.agent), textOf(event.response_id)];
   return {
     ...{ kind: "other", id, outputIndex, itemType: "", status: "in_progress", isDone: false },
-    ...{ branch: keyOf(event), images: [], ...optional({ agent, responseId }) },
+    ...{ branch: keyOf(event), images: [], ...optional({ agent: textOf(event.agent), responseId: textOf(event.response_id) }) },
   } as Item;
 }
 
 function put(state: Draft, item: Item): void {
   const at = state.items.findIndex((one) => one.id === item.id);
-  if (at >= 0) {
-    state.items = replaced(state.items, at, item);
-    return;
-  }
-  const before = state.items.filter((one) => one.outputIndex <= item.outputIndex);
-  state.items = [...before, item, ...state.items.filter((one) => one.outputIndex > item.outputIndex)];
+  const items = placed(state.items, at, item);
+  state.items = at < 0 ? items.sort((a, b) => a.outputIndex - b.outputIndex) : items;
 }
 
 /** Returns the item of an event as one of a kind, or nothing if it is of another kind. */
@@ -178,14 +173,14 @@ const reasoningOf = (state: Draft, event: Json) => as<ReasoningItem>(state, even
 
 function withPart<P extends { readonly index: number }>(parts: readonly P[], empty: P, change: (part: P) => P): P[] {
   const at = parts.findIndex((part) => part.index === empty.index);
-  if (at >= 0) return replaced(parts, at, change(parts[at]!));
-  return [...parts, change(empty)].sort((a, b) => a.index - b.index);
+  return placed(parts, at, change(parts[at] ?? empty)).sort((a, b) => a.index - b.index);
 }
 
 function changePart(state: Draft, event: Json, change: (part: MessagePart) => Partial<MessagePart>): void {
   const index = event.content_index;
-  const message = isIndex(index) ? messageOf(state, event) : undefined;
-  if (message === undefined || !isIndex(index)) return;
+  if (!isIndex(index)) return;
+  const message = messageOf(state, event);
+  if (message === undefined) return;
   const empty: MessagePart = { index, text: "", refusal: "", citations: [] };
   put(state, { ...message, parts: withPart(message.parts, empty, (part) => ({ ...part, ...change(part) })) });
 }
@@ -207,16 +202,18 @@ function onCitation(state: Draft, event: Json): void {
 
 function onSummary(state: Draft, event: Json): void {
   const { delta, summary_index: index } = event;
-  const reasoning = typeof delta === "string" && isIndex(index) ? reasoningOf(state, event) : undefined;
-  if (reasoning === undefined || !isIndex(index)) return;
-  const parts = withPart(reasoning.parts, { index, text: "" }, (part) => ({ ...part, text: part.text + (delta as string) }));
+  if (typeof delta !== "string" || !isIndex(index)) return;
+  const reasoning = reasoningOf(state, event);
+  if (reasoning === undefined) return;
+  const parts = withPart(reasoning.parts, { index, text: "" }, (part) => ({ ...part, text: part.text + delta }));
   put(state, { ...reasoning, parts });
 }
 
 // tools
 
-/** Returns the call of an event, with its type, ID and name from the event or from its first one. */
-function callOf(state: Draft, event: Json, toolType: unknown, toolCallId: unknown, name: unknown): ToolItem | undefined {
+/** Returns the call of an event, with its type, ID and name from the event, or its `tool`, or from its first one. */
+function callOf(state: Draft, event: Json, given = event): ToolItem | undefined {
+  const { tool_type: toolType, tool_call_id: toolCallId, tool_name: toolName, name = toolName } = given;
   if (typeof toolCallId !== "string") return undefined;
   const known = TOOLS.has(toolType as string) ? (toolType as ToolItem["toolType"]) : undefined;
   const call = as<ToolItem>(state, event, "tool", {
@@ -227,14 +224,11 @@ function callOf(state: Draft, event: Json, toolType: unknown, toolCallId: unknow
   return { ...call, ...optional({ toolType: known }), name: textOf(name) ?? (call.name || (known ?? call.toolType)) };
 }
 
-const callOfEvent = (state: Draft, event: Json) =>
-  callOf(state, event, event.tool_type, event.tool_call_id, event.tool_name);
-
 function onStatus(state: Draft, event: Json): void {
   if (!isRecord(event.tool)) return;
   const given = checked(event.tool);
   if (!TOOLS.has(given.tool_type as string) || given.status === undefined) return;
-  const call = callOf(state, event, given.tool_type, given.tool_call_id, given.name ?? given.tool_name);
+  const call = callOf(state, event, given);
   if (call === undefined) return;
   const { arguments_text: argumentsText, arguments_json: argumentsJson } = given;
   const isPending = given.status === "awaiting_approval" && call.approval === undefined;
@@ -246,7 +240,7 @@ function onStatus(state: Draft, event: Json): void {
 function onCallText(member: "argumentsText" | "code", given = "delta"): Handler {
   return (state, event) => {
     const text = textOf(event[given]);
-    const call = text === undefined ? undefined : callOfEvent(state, event);
+    const call = text === undefined ? undefined : callOf(state, event);
     if (call === undefined) return;
     const argumentsJson = isRecord(event.arguments_json) ? event.arguments_json : undefined;
     const told = optional({ argumentsJson, hasArguments: given === "arguments_text" ? true : undefined });
@@ -255,7 +249,7 @@ function onCallText(member: "argumentsText" | "code", given = "delta"): Handler 
 }
 
 function onOutput(state: Draft, event: Json): void {
-  const call = "output" in event ? callOfEvent(state, event) : undefined;
+  const call = "output" in event ? callOf(state, event) : undefined;
   if (call !== undefined) put(state, { ...call, outputs: [...call.outputs, event.output] });
 }
 
@@ -270,7 +264,7 @@ function changeImage(state: Draft, event: Json, change: (image: Image) => Image 
   const at = item.images.findIndex((image) => image.field === field && image.partIndex === partIndex);
   const empty: Image = { field, partIndex, data: "", chunks: 0, isComplete: false, isTruncated: false };
   const changed = change(item.images[at] ?? empty);
-  if (changed !== undefined) put(state, { ...item, images: at < 0 ? [...item.images, changed] : replaced(item.images, at, changed) });
+  if (changed !== undefined) put(state, { ...item, images: placed(item.images, at, changed) });
 }
 
 function onChunk(state: Draft, event: Json): void {
@@ -303,7 +297,9 @@ function onError(state: Draft, event: Json): void {
   state.end = { kind: "error", error: { message: "", source: "server", is_retryable: false, ...given } };
 }
 
-const replaced = <T>(list: readonly T[], at: number, value: T): T[] => list.map((one, n) => (n === at ? value : one));
+/** Returns a list with a value at an index, or at the end if that is -1. */
+const placed = <T>(list: readonly T[], at: number, value: T): T[] =>
+  at < 0 ? [...list, value] : list.map((one, n) => (n === at ? value : one));
 
 /** Returns the members that have a value. */
 function optional<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

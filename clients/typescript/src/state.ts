@@ -130,18 +130,17 @@ export interface StreamState {
 
 export const initialState: StreamState = { lastEventId: 0, status: "idle", items: [], branches: [], notices: [] };
 
+const finalOf = ({ end }: StreamState): FinalDetail | undefined => (end?.kind === "final" ? end.final : undefined);
+
 /** Returns the text of the answer: that of `final`, or else of all messages so far. */
 export function responseText(state: StreamState): string {
-  const said = state.end?.kind === "final" ? state.end.final.response_text : undefined;
   const texts = state.items.map((item) => (item.kind === "message" ? item.parts.map((part) => part.text).join("") : ""));
-  return said ?? texts.filter((text) => text !== "").join("\n\n");
+  return finalOf(state)?.response_text ?? texts.filter((text) => text !== "").join("\n\n");
 }
 
-export const usage = (state: StreamState): Usage | undefined =>
-  state.end?.kind === "final" ? state.end.final.usage : undefined;
+export const usage = (state: StreamState): Usage | undefined => finalOf(state)?.usage;
 
-export const attachments = (state: StreamState): readonly Attachment[] =>
-  (state.end?.kind === "final" && state.end.final.attachments) || [];
+export const attachments = (state: StreamState): readonly Attachment[] => finalOf(state)?.attachments ?? [];
 
 /** Returns in how many places a page shows a value only in part, because it was too long. `final` repeats others. */
 export const truncated = (state: StreamState): number =>
@@ -200,13 +199,14 @@ export function segments({ text: whole, citations: all }: MessagePart): Segment[
   const characters = [...whole];
   const spans = all.map((citation) => spanOf(citation, characters.length));
   const edges = [...new Set([0, characters.length, ...spans.flat()])].sort((a, b) => a - b);
+  const places = new Map(edges.map((edge, at) => [edge, at * 2]));
   // of each edge, its place and the text that follows
   const pieces = edges.flatMap((start, at) =>
     ["", characters.slice(start, edges[at + 1]).join("")].map((text) => ({ text, citations: [] as Citation[] })),
   );
   all.forEach((citation, n) => {
     const [from, to] = spans[n]!;
-    let at = edges.indexOf(from) * 2 + (from < to ? 1 : 0);
+    let at = places.get(from)! + (from < to ? 1 : 0);
     do pieces[at]!.citations.push(citation);
     while (edges[(at += 2) >> 1]! < to);
   });
@@ -219,14 +219,13 @@ function spanOf(citation: Citation, length: number): [number, number] {
   return [Math.min(from ?? end, end), end];
 }
 
-const IMAGE_FORMATS = new Set(["png", "jpeg", "webp", "gif"]);
+const IMAGE_FORMATS = new Set<unknown>(["png", "jpeg", "webp", "gif"]);
 
 /** Returns the newest complete image of an item as a data URL. */
 export function imageUrl(item: Item): string | undefined {
   const shown = item.images.filter((image) => image.isComplete && !image.isTruncated && image.data !== "");
   const image = shown.find((one) => one.field === "final") ?? shown.at(-1);
   if (image === undefined) return undefined;
-  const tool = item.kind === "tool" ? item.tool : undefined;
-  const format = tool?.tool_type === "image_generation" ? (tool.format ?? "png") : "png";
+  const format = item.kind === "tool" && item.tool?.tool_type === "image_generation" ? item.tool.format : undefined;
   return `data:image/${IMAGE_FORMATS.has(format) ? format : "png"};base64,${image.data}`;
 }

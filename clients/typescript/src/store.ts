@@ -18,7 +18,7 @@ export interface Snapshot {
 
 export interface StoreOptions extends Omit<StreamRequest, "body" | "resume" | "idempotencyKey">, Omit<StreamOptions, "signal"> {
   /** Key of `sessionStorage`: a reload continues the stream that was running. */
-  storageKey?: string;
+  storageKey?: string | undefined;
 }
 
 export interface StreamStore {

@@ -198,6 +198,20 @@ test("the work for a delta does not grow with the text before it", async () => {
   assert.ok(characters < 10 * deltas * delta.length, `${characters} characters were read`);
 });
 
+for (const [version, ai] of Object.entries({ ai5, ai6, ai7 })) {
+  test(`${version}: the body of one message is sent with it, and given to that of the page`, () =>
+    serving(Array(3).fill(stream(events(1, 2, 2))), async ({ url, requests }) => {
+      const chat = chatOf(ai, url);
+      await chat.sendMessage({ text: "Hello" }, { body: { agent: "triage" } });
+      await chat.regenerate({ body: { agent: "other" } });
+      const transport = new PublicChatTransport({ url, body: (messages, id, more) => ({ id, ...more }) });
+      await chatOf(ai, url, { transport }).sendMessage({ text: "Hello" }, { body: { agent: "triage" } });
+      const message = "Hello";
+      const bodies = [{ message, agent: "triage" }, { message, agent: "other" }, { id: CHAT, agent: "triage" }];
+      assert.deepEqual(requests.map(({ body }) => JSON.parse(body)), bodies);
+    }));
+}
+
 test("a file of the last message is refused; a body of the page may send all", () =>
   serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
     const parts = [{ type: "text", text: "Look" }, { type: "file", mediaType: "image/png", url: "data:image/png;base64," }];

@@ -23,18 +23,26 @@ const asked = (requests) => requests.map(({ method, url }) => `${method} ${url}`
 const POST = "POST /api/v1/chat/stream";
 const after = (id) => `GET ${LOCATION}/events?after=${id}`;
 
-test("events that arrive at once leave time for other tasks", () =>
-  serving([stream(events(1, 200, 200))], async ({ url }) => {
-    let ticks = 0;
-    const ticking = setInterval(() => ticks++, 0);
-    const seen = [];
-    for await (const event of openStream({ url, body: {} })) {
-      for (const start = performance.now(); performance.now() < start + 1; ); // a reader that takes 1 ms for each
-      if (event.event_id > 1) seen.push(ticks);
-    }
-    clearInterval(ticking);
-    assert.ok(new Set(seen).size > 5, `${seen}`); // a piece has 8 ms
-  }));
+const { MessageChannel } = globalThis;
+for (const [runtime, channel] of [["a browser", MessageChannel], ["React Native, which has no MessageChannel", undefined]]) {
+  test(`events that arrive at once leave time for other tasks in ${runtime}`, () =>
+    serving([stream(events(1, 200, 200))], async ({ url }) => {
+      let ticks = 0;
+      const ticking = setInterval(() => ticks++, 0);
+      const seen = [];
+      globalThis.MessageChannel = channel;
+      try {
+        for await (const event of openStream({ url, body: {} })) {
+          for (const start = performance.now(); performance.now() < start + 1; ); // a reader that takes 1 ms for each
+          if (event.event_id > 1) seen.push(ticks);
+        }
+      } finally {
+        globalThis.MessageChannel = MessageChannel;
+        clearInterval(ticking);
+      }
+      assert.ok(new Set(seen).size > 5, `${seen}`); // a piece has 8 ms
+    }));
+}
 
 test("the error of a relative URL outside a page says so", async () => {
   const { error } = await read("/api/v1/chat/stream");
@@ -45,6 +53,40 @@ test("a body that is no JSON is the caller's error, and not one of the network",
   serving([], async ({ url, requests }) => {
     const { error } = await read(url, { request: { body: { count: 1n } } });
     assert.deepEqual([error.constructor, requests.length], [TypeError, 0]);
+  }));
+
+// an illegal header, of the first request or of a resumption
+const SECRET = "tok\nen";
+for (const [name, request] of [
+  ["a value that is not Latin-1", { headers: { authorization: "Bearer \u043a" } }],
+  ["a value of two lines", { headers: () => ({ authorization: SECRET }) }],
+  ["a name", { headers: async () => [["a b", SECRET]] }],
+  ["an idempotency key", { idempotencyKey: SECRET }],
+  ["a resumption", { headers: { authorization: SECRET }, resume: { location: LOCATION } }],
+]) {
+  test(`an illegal header is the caller's error, and its value is not shown: ${name}`, () =>
+    serving([], async ({ url, requests }) => {
+      const { error } = await read(url, { request });
+      assert.deepEqual([error.constructor, requests.length], [TypeError, 0]);
+      assert.equal(error.message, "A header is illegal: expected Latin-1 in one line.");
+    }));
+}
+
+test("headers that cannot be had are a failure of the network", async () => {
+  const { error } = await read("http://127.0.0.1:1", { request: { headers: async () => Promise.reject(new TypeError("fetch failed")) } });
+  assert.deepEqual([error.code, error.isRetryable, error.message], ["network", true, "No connection: fetch failed"]);
+});
+
+test("an `onOpen` that throws is the caller's error", () =>
+  serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
+    const { error } = await read(url, { onOpen: () => null.location });
+    assert.deepEqual([error.constructor, requests.length], [TypeError, 1]);
+  }));
+
+test("the error of a `fetch` without streams says so", () =>
+  serving([stream(events(1, 1, 1))], async ({ url }) => {
+    const { error } = await read(url, { fetch: async (...call) => Object.defineProperty(await fetch(...call), "body", { value: undefined }) });
+    assert.deepEqual([error.code, error.message], ["protocol", "The answer is not an event stream, or `fetch` cannot stream."]);
   }));
 
 test("the error of a refused connection names the address", async () => {

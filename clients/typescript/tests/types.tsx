@@ -7,6 +7,7 @@ import { openStream, type Item, type PublicSseEvent, type StreamError } from "pu
 import { PublicChatTransport, type PublicDataParts, type PublicMetadata } from "public-stream-client/ai-sdk";
 import { externalStore, type ThreadMessage } from "public-stream-client/assistant-ui";
 import { useStream } from "public-stream-client/react";
+import { createStreamStore } from "public-stream-client/store";
 
 export const transport = new PublicChatTransport({ url: "/api/v1/chat/stream" });
 export const for6: Transport6<Message6> = transport;
@@ -40,6 +41,13 @@ export function troubleOf({ metadata, parts }: Message7<PublicMetadata, PublicDa
   return metadata?.error?.message ?? metadata?.status;
 }
 export const typed6 = (message: Message6<PublicMetadata, PublicDataParts>): string | undefined => message.metadata?.stream_id;
+
+/** An option may be undefined, also for `exactOptionalPropertyTypes`. */
+export const optional = (text: string | undefined, after: number | undefined, signal: AbortSignal | undefined) => [
+  openStream({ url: "/", headers: undefined, credentials: undefined, idempotencyKey: text, resume: text ? { location: text, after } : undefined }, { signal }),
+  createStreamStore({ url: "/", storageKey: text, fetch: undefined, firstByteTimeoutMs: after, idleTimeoutMs: after, maxAttempts: after, onOpen: undefined, onRetry: undefined, wait: undefined }),
+  new PublicChatTransport({ url: "/", body: undefined }),
+];
 
 // @ts-expect-error: a request has an address
 openStream({});

@@ -1,7 +1,7 @@
 'use client'
 
 import { useEffect, useState, useSyncExternalStore } from 'react'
-import { conversations, noConversations, remove, subscribe, type Turn } from '../lib/conversations'
+import { conversations, newId, noConversations, remove, subscribe, type Turn } from '../lib/conversations'
 import { Conversation } from './conversation'
 
 const NO_TURNS: Turn[] = []
@@ -49,7 +49,7 @@ function onAddress(listener: () => void): () => void {
 
 /** Shows a new conversation, which is listed once it has a turn. */
 function start(): void {
-  location.replace(`#${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`)
+  location.replace(`#${newId()}`)
 }
 
 function drop(id: string, current: string): void {

@@ -4,7 +4,7 @@ import { approvals, initialState, StreamError, type StreamState, type ToolItem }
 import { useStream } from 'public-stream-client/react'
 import type { Snapshot } from 'public-stream-client/store'
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
+import { change, newId, requestOf, type Approval, type Turn } from '../lib/conversations'
 import { Answer, ENDS, endText } from './answer'
 import { Composer } from './composer'
 
@@ -31,7 +31,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     onOpen: ({ location }) => {
       if (joined.current === location) return
       joined.current = location
-      changeTurn(asked.current, (turn) => ({ ...turn, location })) // another tab may have added one
+      changeTurn(asked.current, ({ key: _, ...turn }) => ({ ...turn, location })) // another tab may have added one
     },
   })
   const { state, error, isRunning, resume } = stream
@@ -50,30 +50,38 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     resume(location)
   }, [location, last, isRunning, resume])
 
+  // the page was left before the answer had an address: the server knows the request by its key
+  useEffect(() => {
+    const left = turns[last]
+    if (left?.key && left.state === undefined) begin(turns, left.key)
+  }, [])
+
   const asking = live === undefined ? undefined : turns[live]
   const isRefused = asking !== undefined && asking.location === undefined && asking.state === undefined // other tabs wait for it
   const isLost = stream.connection === 'closed' && state.end === undefined && (isRefused || !canContinue(error))
   useEffect(() => {
     if (live === undefined || (state.end === undefined && !isLost)) return
-    changeTurn(live, ({ location: _, ...turn }) => ({ ...turn, state }))
-  }, [live, state, isLost, changeTurn])
+    const isFree = error instanceof StreamError && error.code === 'http' // a refused request has no use for its key
+    changeTurn(live, ({ location: _, key, ...turn }) => ({ ...turn, state, ...(key && !isFree && { key }) }))
+  }, [live, state, error, isLost, changeTurn])
 
   function send(question: string, approval?: Approval): void {
-    const next = [...turns, { question, ...(approval && { approval }) }]
+    const key = newId()
+    const next = [...turns, { question, key, ...(approval && { approval }) }]
     change(id, () => next)
-    begin(next)
+    begin(next, key)
   }
 
   /** Sends the request for the last turn. */
-  function begin(all: Turn[]): void {
+  function begin(all: Turn[], idempotencyKey: string): void {
     asked.current = all.length - 1
     setLive(asked.current)
-    stream.send(requestOf(all))
+    stream.send(requestOf(all), { idempotencyKey })
   }
 
   const { stop: stopStream } = stream
   const stop = useCallback(() => {
-    if (live !== undefined) changeTurn(live, (turn) => ({ ...turn, isStopped: true }))
+    if (live !== undefined) changeTurn(live, ({ key: _, ...turn }) => ({ ...turn, isStopped: true }))
     stopStream()
   }, [live, changeTurn, stopStream])
 
@@ -81,8 +89,9 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     end.current!.focus() // the button that had it goes
     if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')
     if (location !== undefined && canContinue(error)) return void resume(location)
-    changeTurn(last, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
-    begin(turns)
+    const { key = newId() } = turns[last]!
+    changeTurn(last, ({ question, approval }) => ({ question, key, ...(approval && { approval }) }))
+    begin(turns, key)
   }
 
   function decide(item: ToolItem, approve: boolean): void {
@@ -157,9 +166,9 @@ function troubleOf(state: StreamState, { connection, error, pause }: Connection,
   if (isStopped) return { text: ENDS.cancelled, canRetry: true }
   if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
-  const isLate = error instanceof StreamError && error.details.problem?.code === 'unknown_response'
   const isRefused = error instanceof StreamError && error.code === 'http' && !error.isRetryable
-  return { text, canRetry: isStarted || isLate || !isRefused, isLate }
+  const code = isRefused ? error.details.problem?.code : undefined
+  return { text, canRetry: isStarted || !isRefused || AGAIN.has(code), isLate: code === 'unknown_response' }
 }
 
 /** Returns why there is a pause: what the server said, or that there is no connection. */
@@ -178,6 +187,9 @@ function announcement(state: StreamState, isRunning: boolean, trouble: string | 
   if (approvals(state).length > 0) return 'The answer needs your approval.'
   return state.end === undefined ? '' : endText(state) || 'The answer is complete.'
 }
+
+/** Refusals of a request that refers to what the server has forgotten: a question that is asked anew is not refused. */
+const AGAIN = new Set<string | undefined>(['unknown_response', 'events_gone', 'idempotency_key_reused'])
 
 const SIGNED_OUT = 'You are signed out. Sign in, and then try again: your message is kept.'
 

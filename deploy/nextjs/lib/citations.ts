@@ -46,22 +46,22 @@ function markWithheld(node: Nodes): void {
   }
 }
 
-/** Returns a text in pieces around its marks, with their positions if it has no escapes. */
+/** Returns a text in pieces around its marks, with their positions if it has no escapes. A text beside an address within brackets has none. */
 function piecesOf(whole: Text): PhrasingContent[] {
   const pieces = atMarks(whole.value)
   if (pieces.length === 1) return [whole]
-  const { start, end } = whole.position!
-  const isPlain = end.offset === start.offset! + whole.value.length
-  let at = start.offset!
+  const { position } = whole
+  let at = position?.start.offset ?? 0
+  const isPlain = position?.end.offset === at + whole.value.length
   return pieces.map((piece, n) => {
     const offset = at
     at += piece.length
-    const position = isPlain ? { start: { ...start, offset }, end: { ...end, offset: at } } : whole.position!
-    return { ...(n % 2 === 0 ? text(piece) : element('mark', nameOf(piece), {})), position } as PhrasingContent
+    const own = isPlain ? { start: { ...position.start, offset }, end: { ...position.end, offset: at } } : position
+    return { ...(n % 2 === 0 ? text(piece) : element('mark', nameOf(piece), {})), ...(own && { position: own }) } as PhrasingContent
   })
 }
 
-/** Inserts an element at a position of the text, or after the code or the link that contains it. */
+/** Inserts an element at a position of the text, or after the code, the link or the mark that contains it. */
 function insert(tree: Nodes, { at, number }: Mark): void {
   const found = leafBefore(tree, at)
   if (found === undefined) return
@@ -69,7 +69,7 @@ function insert(tree: Nodes, { at, number }: Mark): void {
   const leaf = parent.children[index]!
   const cite = element('cite', String(number), { dataNumber: number })
   const start = leaf.position?.start.offset ?? 0
-  const isPlain = leaf.type === 'text' && leaf.position?.end.offset === start + leaf.value.length
+  const isPlain = leaf.type === 'text' && !leaf.data && leaf.position?.end.offset === start + leaf.value.length
   if (isPlain && at < start + leaf.value.length) {
     const [before, after] = [leaf.value.slice(0, at - start), leaf.value.slice(at - start)]
     const position = { start: leaf.position!.start, end: { ...leaf.position!.end, offset: at } }

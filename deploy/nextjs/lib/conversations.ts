@@ -12,6 +12,8 @@ export interface Turn {
   /** What the person wrote, or decided. */
   question: string
   approval?: Approval
+  /** `Idempotency-Key` of the request until its stream is known: one that is sent again is not answered and paid twice. */
+  key?: string
   /** Address of the stream, until it has ended. */
   location?: string
   /** The answer, once its stream has ended or was lost. */
@@ -30,6 +32,9 @@ const PREFIX = 'conversation:'
 const MOST_TURNS = 20 // of the history that is sent with a question
 const listeners = new Set<() => void>()
 let cached: Conversation[] | undefined
+
+/** Returns a new ID; `crypto.randomUUID` needs HTTPS. */
+export const newId = (): string => `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`
 
 /** Returns the conversations, the newest first. The list is the same object until one of them changes. */
 export function conversations(): Conversation[] {

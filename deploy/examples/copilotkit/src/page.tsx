@@ -72,6 +72,9 @@ function PageTools() {
   return null;
 }
 
+/** Moves the focus to the chat, before the button that has it goes. */
+const leave = (): void => document.querySelector("main")!.focus();
+
 /** Asks for the approval of a call; the answer is sent with the next run. */
 function Approvals() {
   useInterrupt({
@@ -79,8 +82,8 @@ function Approvals() {
     render: ({ interrupt, resolve }) => (
       <section aria-label="Approval">
         <p>{interrupt?.message ?? "A tool needs your approval."}</p>
-        <button type="button" onClick={() => resolve({ approved: true })}>Approve</button>{" "}
-        <button type="button" onClick={() => resolve({ approved: false })}>Decline</button>
+        <button type="button" onClick={() => (leave(), resolve({ approved: true }))}>Approve</button>{" "}
+        <button type="button" onClick={() => (leave(), resolve({ approved: false }))}>Decline</button>
       </section>
     ),
   });
@@ -133,7 +136,7 @@ export function Page() {
     <CopilotKitProvider selfManagedAgents={agents}>
       <PageTools />
       <Approvals />
-      <main>
+      <main tabIndex={-1} aria-label="Conversation">
         <h1>CopilotKit</h1>
         <Failure />
         <CopilotChat agentId="default" input={NAMED} />

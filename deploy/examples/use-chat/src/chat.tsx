@@ -28,7 +28,7 @@ export function Chat() {
   const [saved] = useState(load);
   const [text, setText] = useState("");
   const list = useRef<HTMLOListElement>(null);
-  const { messages, status, error, sendMessage, regenerate, addToolOutput, addToolApprovalResponse } = useChat({
+  const { messages, status, error, stop: close, setMessages, sendMessage, regenerate, addToolOutput, addToolApprovalResponse } = useChat({
     id: saved.id,
     messages: saved.messages,
     transport,
@@ -55,8 +55,13 @@ export function Chat() {
     void sendMessage({ text });
     setText("");
   };
+  /** Ends an answer that the server cannot be asked to stop, as when the browser is offline. */
+  const giveUp = async () => {
+    await close();
+    setMessages((all) => all.map((one) => (one.role === "assistant" && one === all.at(-1) ? { ...one, metadata: { status: "cancelled" } } : one)));
+  };
   // Closing the connection would not stop the answer, because a reload must not. The stream then ends with `abort`.
-  const stop = () => void fetch(`${AGENT}/${encodeURIComponent(saved.id)}/stop`, { method: "POST" });
+  const stop = () => void fetch(`${AGENT}/${encodeURIComponent(saved.id)}/stop`, { method: "POST" }).then(({ ok }) => (ok ? undefined : giveUp()), giveUp);
   /** Moves the focus to the messages, before the button that has it goes. */
   const leave = () => list.current?.focus();
   const decide: typeof addToolApprovalResponse = (decision) => (leave(), addToolApprovalResponse(decision));
