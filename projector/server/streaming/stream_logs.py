@@ -35,6 +35,7 @@ from projector.store.protocol import (
     StoreUnavailableError,
     StreamHead,
     new_stream_id,
+    reading,
 )
 
 NAME_KEPT_S: Final = 86_400.0
@@ -464,7 +465,7 @@ class StreamLogs:
     async def _log_interrupted(self, stream_id: str) -> None:
         """Log that the producer of a stream did not end it, with what its head has of caller and request."""
         known: dict[str, object] = {}
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(StoreError), reading():
             if (status := await self.store.find(stream_id)) is not None:
                 caller = status.head.owner[:CALLER_MAX_CHARS]
                 known = {"caller": caller, **codec.loads(status.head.meta).get("request", {})}
