@@ -256,6 +256,8 @@ class DrainingServer(uvicorn.Server):
         streams = self._app.state.streams
         log.info("drain", streams=streams.active, drain_timeout_s=self._drain_timeout_s)
         await streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
+        for one in (self._public, self._admin):
+            one.connections.flush()
 
     async def _reload(self, read: ReadSettings, before: asyncio.Task[None] | None) -> None:
         """Reload after the reload before: settings and certificate, or neither."""

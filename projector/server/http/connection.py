@@ -116,6 +116,11 @@ class Connections:
         self._on_closed(reason)
         self._closed.add(reason)
 
+    def flush(self) -> None:
+        """Write the log lines of what is counted."""
+        self._closed.flush()
+        self.malformed.flush()
+
 
 class _PipelineError(Exception):
     """More than `PIPELINED_MAX` requests wait; or one that came with the body before it offers to upgrade.
