@@ -26,6 +26,7 @@ def busy_metrics() -> Metrics:
     logs = StreamLogs(MemoryStore(), unread_s=300)
     logs.lost["gap"] = 1
     metrics = Metrics(Streams(Limits()), circuits, logs)
+    logs.on_written(0.002)
     stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})

@@ -31,11 +31,13 @@ _HEALTH_TIMEOUT_S: Final = 2.0
 
 def demo(arguments: argparse.Namespace) -> int:
     """Serve recorded examples."""
+    _end_on_signal()
     return _run(server_module("process").demo_flags(arguments.port), None, is_demo=True)
 
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve the configured upstreams, with several worker processes if they are requested."""
+    _end_on_signal()
     if (reload := getattr(signal, "SIGHUP", None)) is not None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {reload})  # it waits for its handler, and would end the process
     flags = {"host": arguments.host, "port": arguments.port}
@@ -47,6 +49,11 @@ def serve(arguments: argparse.Namespace) -> int:
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
     status: int = workers.run_workers(settings, ["serve", *given], arguments.workers)
     return status
+
+
+def _end_on_signal() -> None:
+    """Have SIGTERM end the start: the first process of a container does not get signals without a handler."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
 
 
 def health(arguments: argparse.Namespace) -> int:

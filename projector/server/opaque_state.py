@@ -22,7 +22,7 @@ from projector.contracts import codec
 from projector.conversation.opaque import SEALED, UNREADABLE, Carried, KeptCall, KeptCalls, Place
 from projector.server.http.problems import problem
 from projector.server.ownership import BackgroundWrites, ids_of, stored
-from projector.store.protocol import Store, StoreUnavailableError
+from projector.store.protocol import Store, StoreUnavailableError, reading
 
 if TYPE_CHECKING:
     from projector.store.encryption import Keys
@@ -117,8 +117,9 @@ def _secret(caller: str, call_id: str) -> bytes:
 
 
 def _read(value: bytes) -> KeptCall:
-    place, at, own, before = codec.loads(value)
-    return KeptCall(Place(*place), at, own, tuple(before))
+    with reading():
+        place, at, own, before = codec.loads(value)
+        return KeptCall(Place(*place), at, own, tuple(before))
 
 
 SEALED_MAX_CHARS: Final = len(SEALED) + 2 * VALUE_MAX_BYTES

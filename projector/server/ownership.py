@@ -18,7 +18,7 @@ from projector.contracts import codec
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.server.http.problems import problem
-from projector.store.protocol import Store, StoreUnavailableError
+from projector.store.protocol import Store, StoreUnavailableError, reading
 
 _KEPT_MAX: Final = 100_000
 """Maximum entries of each kind in memory; about 20 MB when full."""
@@ -256,7 +256,8 @@ def _written(owner: _Owner) -> bytes:
 
 
 def _read(value: bytes) -> _Owner:
-    return _Owner(*codec.loads(value))
+    with reading():
+        return _Owner(*codec.loads(value))
 
 
 def is_id(value: object) -> TypeGuard[str]:

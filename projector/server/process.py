@@ -34,7 +34,7 @@ from projector.server.listening import limit_stalls, listen, listen_admin, raise
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
-from projector.server.workers import RELOAD, WorkerPlace, announce, take_place
+from projector.server.workers import IGNORED, RELOAD, WorkerPlace, announce, take_place
 
 if TYPE_CHECKING:
     from projector.server.tls import RenewableContext
@@ -43,12 +43,6 @@ _EXAMPLE: Final = """-H 'content-type: application/json' -d '{"message": "Search
 _SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeats it in a text, and the server withholds it
 _PAGE_TOOL: Final = "get_departures"
 """A function of the examples that a page may run itself (`deploy/examples`)."""
-_IGNORED: Final = tuple(
-    number
-    for name in ("SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR")
-    if (number := getattr(signal, name, None)) is not None
-)
-"""Signals without a meaning here. By default they end the process at once, and with it all streams."""
 _SIGNALS_MAX: Final = 16
 """Signals that are kept until they are handled."""
 CLOSE_S: Final = 2
@@ -78,7 +72,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     """
     place = take_place()
     signals: deque[signal.Signals] = deque(maxlen=_SIGNALS_MAX)  # a handler must not use the log or the event loop
-    for number in (*_IGNORED, *([RELOAD] if RELOAD is not None and read is not None else ())):
+    for number in (*IGNORED, *([RELOAD] if RELOAD is not None and read is not None else ())):
         signal.signal(number, lambda received, _frame: signals.append(signal.Signals(received)))
     writer = configure_logs(level=settings.log_level, worker=None if place is None else place.number)
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
@@ -262,6 +256,8 @@ class DrainingServer(uvicorn.Server):
         streams = self._app.state.streams
         log.info("drain", streams=streams.active, drain_timeout_s=self._drain_timeout_s)
         await streams.drain(self._drain_timeout_s, lambda: self._signals > 1)
+        for one in (self._public, self._admin):
+            one.connections.flush()
 
     async def _reload(self, read: ReadSettings, before: asyncio.Task[None] | None) -> None:
         """Reload after the reload before: settings and certificate, or neither."""

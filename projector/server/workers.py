@@ -1,7 +1,8 @@
 """Several worker processes of one server (`projector serve --workers N`), which share a listening socket and a store.
 
 The parent process serves no request. It opens the socket, starts the workers, starts one again that has died, and
-forwards signals: SIGHUP reloads all workers, SIGTERM and SIGINT drain them. A worker whose parent has died drains too.
+forwards signals: SIGHUP reloads all workers, SIGTERM and SIGINT drain them. Others are ignored. A worker whose parent
+has died drains too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ ENVIRONMENT: Final = "_PROJECTOR_WORKER"
 WORKERS_MAX: Final = 64
 RELOAD: Final[signal.Signals | None] = getattr(signal, "SIGHUP", None)
 """Signal that requests a reload; None on Windows."""
+IGNORED: Final = tuple(
+    number
+    for name in ("SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR")
+    if (number := getattr(signal, name, None)) is not None
+)
+"""Signals without a meaning here. By default they end the process at once, and with it all streams."""
 _POLL_S: Final = 0.1
 _RESTART_S: Final = 1.0
 """Seconds between two starts of a worker, so that one that cannot start does not use up the machine."""
@@ -129,11 +136,14 @@ class _Workers:
     def __init__(self, listener: socket.socket, arguments: Sequence[str], count: int) -> None:
         self._stops: list[int] = []
         self._reloads: list[int] = []
+        self._ignored: list[int] = []
         self._workers = [_Worker(number, listener, arguments) for number in range(count)]
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda received, _frame: self._stops.append(received))
+        for number in IGNORED:
+            signal.signal(number, lambda received, _frame: self._ignored.append(received))
         if RELOAD is not None:
             signal.signal(RELOAD, lambda received, _frame: self._reloads.append(received))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {RELOAD})
@@ -142,6 +152,8 @@ class _Workers:
             if self._reloads and RELOAD is not None:
                 self._reloads.clear()  # before it is sent: a signal from now on is the next reload
                 self._send(RELOAD)
+            while self._ignored:
+                log.warning("signal_ignored", signal=signal.Signals(self._ignored.pop()).name)
             for worker in self._workers:
                 status = worker.process.poll()
                 if status is not None and not self._stops and not worker.restart(status):

@@ -267,8 +267,10 @@ def _name_of(caller: str, limit: Limit) -> str:
 
 
 def _bucket(value: bytes | None, limit: Limit, now_s: float) -> Bucket:
-    """Return the bucket as it is now. A clock that is more than a period ahead is wrong."""
-    bucket = Bucket(0.0, now_s, limit.per_s) if value is None else Bucket(*_BUCKET.unpack(value))
+    """Return the bucket as it is now. A clock that is more than a period ahead is wrong; so is another size."""
+    bucket = Bucket(0.0, now_s, limit.per_s)
+    if value is not None and len(value) == _BUCKET.size:
+        bucket = Bucket(*_BUCKET.unpack(value))
     bucket.drain(now_s if bucket.at_s > now_s + limit.period_s else max(now_s, bucket.at_s))
     bucket.change_rate(limit.per_s)
     return bucket

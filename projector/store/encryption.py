@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from projector.store.budgets import Change
 from projector.store.packing import pack
-from projector.store.protocol import Batch, Page, Refusal, Seal, Store, StoreUnavailableError, StreamHead, StreamStatus
+from projector.store.protocol import Batch, Page, Refusal, Seal, Store, StreamHead, StreamStatus, UnreadableError
 
 KEY_BYTES: Final = 32
 _VERSION: Final = b"\x01"
@@ -67,17 +67,17 @@ class Keys:
         """Decrypt texts of one scope.
 
         Raises:
-            StoreUnavailableError: one is not for its place, was altered, or its key is not configured.
+            UnreadableError: one is not for its place, was altered, or its key is not configured.
         """
         decrypted = []
         for place, text in zip(places, texts, strict=True):
             key_id, nonce = text[: len(self._first)], text[len(self._first) : _PREFIX_BYTES]
             if key_id not in self._keys:
-                raise StoreUnavailableError("the store has data of a key that is not configured")
+                raise UnreadableError("the store has data of a key that is not configured")
             try:
                 decrypted.append(self._cipher(key_id, scope).decrypt(nonce, text[_PREFIX_BYTES:], place))
             except (InvalidTag, ValueError):
-                raise StoreUnavailableError("the store has data that was altered") from None
+                raise UnreadableError("the store has data that was altered") from None
         return decrypted
 
     def _derive(self, key_id: bytes, scope: str) -> AESGCM:
@@ -137,7 +137,7 @@ class EncryptedStore:
         for status in await self._inner.recent(count, owner):
             try:
                 found.append(self._status(status))
-            except StoreUnavailableError:
+            except UnreadableError:
                 seal = None if status.seal is None else status.seal._replace(ending=b"")
                 found.append(status._replace(head=status.head._replace(meta=b""), seal=seal))
         return found

@@ -11,7 +11,8 @@ valid Unicode: for another text, a method may raise `UnicodeEncodeError`, and fa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -46,6 +47,19 @@ class StoreUnavailableError(StoreError):
 
 class StoreFullError(StoreUnavailableError):
     """There is no room for another stream, even without those that are sealed."""
+
+
+class UnreadableError(StoreUnavailableError):
+    """What the store has was altered, is of another version, or has a key that is not configured; the rest is there."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise `UnreadableError` for a stored value that its reader rejects."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError):
+        raise UnreadableError("the store has data that this version cannot read") from None
 
 
 class UnknownStreamError(StoreError):
@@ -204,7 +218,7 @@ class Store(Protocol):
         """Return the states of at most `count` streams, of one owner or of all: those that run, then those sealed last.
 
         The cost depends on `count`, and at most on the number of the streams that are kept. The `meta` of a stream
-        with a key that is not configured any more is empty, so that it does not hide the others.
+        that cannot be read is empty, so that it does not hide the others.
         """
 
     async def delete(self, stream_id: str) -> None:

@@ -30,7 +30,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as NoConnectionError
 from redis.exceptions import TimeoutError as NoAnswerError
 
-from projector.store.protocol import StoreUnavailableError
+from projector.store.protocol import StoreUnavailableError, UnreadableError
 
 Command: TypeAlias = tuple[Any, ...]
 _Answer = TypeVar("_Answer")
@@ -291,7 +291,8 @@ def refused(error: ResponseError) -> StoreUnavailableError:
     if isinstance(error, OutOfMemoryError):
         return StoreUnavailableError("Redis has reached its `maxmemory`")
     found = _REFUSALS.search(str(error))
-    return StoreUnavailableError(f"Redis refused a command: {found[1] if found else type(error).__name__}")
+    kind = UnreadableError if found is not None and found[1] == "WRONGTYPE" else StoreUnavailableError
+    return kind(f"Redis refused a command: {found[1] if found else type(error).__name__}")
 
 
 def cause_of(error: Exception) -> str:

@@ -220,7 +220,7 @@ class Index:
     async def recent(self, count: int, owner: str | None) -> list[str]:
         """Return the IDs of the streams that expire last: those that run, which expire hours later, come first."""
         key = self._all if owner is None else self._owned(owner)
-        return [one.decode() for one in await self._connection.run("ZRANGE", key, 0, count - 1, "REV")]
+        return [_text(one) for one in await self._connection.run("ZRANGE", key, 0, count - 1, "REV")]
 
     def sized(self, stream_id: str, owner: str, size: int) -> Command:
         """Return the command that records the size of a log."""
@@ -237,7 +237,7 @@ class Index:
     async def drop(self, stream_id: str) -> None:
         """Remove a log."""
         size = await self._connection.run("HGET", self._sizes, stream_id)
-        owner = "" if size is None else size.decode().partition(" ")[2]
+        owner = "" if size is None else _size_and_owner(size)[1]
         await self._connection.run_all(
             [
                 *(("DEL", key_of(self._prefix, kind, stream_id)) for kind in KINDS),
@@ -253,23 +253,23 @@ class Index:
             return
         (expired,) = await self._connection.run_all([("ZRANGEBYSCORE", self._all, "-inf", int(1_000 * self._clock()))])
         if expired:
-            await self._connection.run_all(self._forget([one.decode() for one in expired]))
+            await self._connection.run_all(self._forget(expired))
         raw, sealed = await self._connection.run_all([("HGETALL", self._sizes), ("ZRANGE", self._sealed, 0, -1)])
-        sizes = {one.decode(): _size_and_owner(value) for one, value in raw.items()}
+        sizes = {one: _size_and_owner(value) for one, value in raw.items()}
         owners = Counter[str]()
         for size, owner in sizes.values():
             owners[owner] += size
         for one in sealed:
-            size, owner = sizes.get(one.decode(), (0, ""))
+            size, owner = sizes.get(one, (0, ""))
             if owners.total() > self._limits.total_bytes or owners[owner] > self._limits.owner_bytes:
-                await self.drop(one.decode())
+                await self.drop(_text(one))
                 owners[owner] -= size
         over = [owner for owner, size in owners.items() if size > self._limits.owner_bytes]
         if owners.total() > self._limits.total_bytes:
             over.append("")
         await self._connection.run_all([("SET", self._full(owner), 1, "PX", _FULL_MS) for owner in over])
 
-    def _forget(self, stream_ids: Sequence[str]) -> list[Command]:
+    def _forget(self, stream_ids: Sequence[str | bytes]) -> list[Command]:
         return [
             ("ZREM", self._all, *stream_ids),
             ("ZREM", self._sealed, *stream_ids),
@@ -287,8 +287,14 @@ class Index:
 
 
 def _size_and_owner(value: bytes) -> tuple[int, str]:
-    size, _, owner = value.decode().partition(" ")
-    return int(size), owner
+    """Return what `Index.sized` wrote; 0 for a size that it did not write: one value must not end all leases."""
+    size, _, owner = _text(value).partition(" ")
+    return int(size) if size.isdecimal() else 0, owner
+
+
+def _text(value: bytes) -> str:
+    """Return the text of a member of the index; what is no text is the name of no stream."""
+    return value.decode(errors="replace")
 
 
 CONTROL_MS: Final = 60_000

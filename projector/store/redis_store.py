@@ -31,6 +31,8 @@ from projector.store.protocol import (
     StreamHead,
     StreamStatus,
     UnknownStreamError,
+    UnreadableError,
+    reading,
 )
 from projector.store.redis_connection import Command, accepted, refused, ttl_ms
 from projector.store.redis_logs import (
@@ -192,7 +194,7 @@ class RedisStore:
             sized = [self._index.sized(stream_id, owner, size)]
         else:
             head = await self._connection.run("GET", self._head(stream_id))
-            owner, sized = "" if head is None else unpack(head)[0].decode(), []
+            owner, sized = "" if head is None else _head_of(stream_id, head).owner, []
         names = (self._log(stream_id), self._head(stream_id), self._state(stream_id))
         await self._connection.run_all(
             [*(("PEXPIRE", name, kept_ms) for name in names), ("DEL", self._lease(stream_id))]
@@ -222,7 +224,8 @@ class RedisStore:
             if entries:
                 size = sum(len(fields.get(b"f", b"")) for _, fields in entries)
                 self._entry_bytes += (size / len(entries) - self._entry_bytes) / 8
-        page = page_of(entries, after, max_bytes)
+        with reading():
+            page = page_of(entries, after, max_bytes)
         if page.frames or page.seal is not None:
             return page, True
         looks: list[Command] = [("EXISTS", log), ("EXISTS", self._lease(stream_id))]
@@ -263,17 +266,23 @@ class RedisStore:
         )
         if head is None or not newest:
             return None, False
-        owner, producer, created, meta = unpack(head)
-        last, seal = ends(newest)
-        has_frames = bool(oldest) and not (is_seal(oldest[0]) and oldest[0][1][b"n"] == b"0")
-        first = first_of(oldest[0]) if has_frames else last + 1
-        found = StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta)
-        return StreamStatus(found, first, last, seal), bool(leased)
+        with reading():
+            last, seal = ends(newest)
+            has_frames = bool(oldest) and not (is_seal(oldest[0]) and oldest[0][1][b"n"] == b"0")
+            first = first_of(oldest[0]) if has_frames else last + 1
+        return StreamStatus(_head_of(stream_id, head), first, last, seal), bool(leased)
 
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """See `Store`."""
-        found = await asyncio.gather(*map(self.find, await self._index.recent(count, owner)))
-        return [status for status in found if status is not None]
+
+        async def found(stream_id: str) -> StreamStatus | None:
+            try:
+                return await self.find(stream_id)
+            except UnreadableError:
+                return StreamStatus(StreamHead(stream_id, owner or "", "", self._now_ms(), b""), 1, 0, None)
+
+        every = await asyncio.gather(*map(found, await self._index.recent(count, owner)))
+        return [status for status in every if status is not None]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
@@ -472,10 +481,12 @@ class RedisStore:
         )
         if not exists or head is None:
             return "unknown"
-        last, seal = ends(newest)
+        with reading():
+            last, seal = ends(newest)
         if seal is not None:
             return "sealed"
-        return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits)), last
+        owner = _head_of(stream_id, head).owner
+        return self._written.setdefault(stream_id, Written(owner, last, self._limits)), last
 
     def _unread_ms(self, stream_id: str, read: bytes | None) -> int:
         """Return the time since a reader was seen; 0 soon after an outage, in which none could be seen.
@@ -492,6 +503,12 @@ class RedisStore:
 
     def _now_ms(self) -> int:
         return int(1_000 * self._clock())
+
+
+def _head_of(stream_id: str, value: bytes) -> StreamHead:
+    with reading():
+        owner, producer, created, meta, *_ = unpack(value)
+        return StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta)
 
 
 def _refusal(answer: object) -> Refusal | None:

@@ -181,6 +181,14 @@ def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, p
             "`upstreams.a.base_url`: expected http:// or https://, a host",
         ),
         (
+            '[upstreams.a]\nbase_url = "http://models..internal"',
+            "`upstreams.a.base_url`: expected http:// or https://, a host",
+        ),
+        (
+            '[upstreams.a]\nbase_url = "http://' + 64 * "m" + '.internal"',
+            "`upstreams.a.base_url`: expected http:// or https://, a host",
+        ),
+        (
             '[upstreams.a]\nbase_url = "http://a\\u007fb"',
             "`upstreams.a.base_url`: expected http:// or https://, a host",
         ),

@@ -165,6 +165,37 @@ async def test_a_client_that_reads_after_its_whole_body_gets_an_early_error(
     await wait_until(lambda: not site.connections)
 
 
+@pytest.mark.parametrize(
+    ("version", "header", "framing", "ends"),
+    [
+        (b"1.0", b"expect: 100-continue", [b"connection: close"], (b"data: {", b"}\n\n")),
+        (b"1.0", b"connection: keep-alive", [b"connection: close"], (b"data: {", b"}\n\n")),
+        (b"1.1", b"connection: close", [b"connection: close", b"transfer-encoding: chunked"], (b"", b"\r\n0\r\n\r\n")),
+    ],
+)
+async def test_a_stream_has_the_framing_of_its_version(
+    serve: Any,
+    upstream: Any,
+    text_events: Any,
+    version: bytes,
+    header: bytes,
+    framing: list[bytes],
+    ends: tuple[bytes, bytes],
+) -> None:
+    """HTTP/1.0 has neither chunks nor interim responses: its clients would take them for content."""
+    await upstream(plays(text_events))
+    reader, writer = await connected(serve())
+    body = b'{"message": "hello"}'
+    head = UPLOAD.replace(b"1.1", version) + header + b"\r\ncontent-length: %d\r\n\r\n" % len(body)
+    writer.write(head + body)
+    answer = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert [line for line in head.split(b"\r\n") if line.startswith((b"connection:", b"transfer-encoding:"))] == framing
+    assert (content.startswith(ends[0]), content.endswith(ends[1])) == (True, True)
+
+
 async def test_a_body_without_end_after_the_response_ends_with_the_connection(serve: Any) -> None:
     reader, writer = await connected(serve())
     writer.write(b"POST /nothing HTTP/1.0\r\nhost: test\r\ncontent-length: %d\r\n\r\n" % 10**12)
@@ -281,11 +312,14 @@ async def test_too_many_requests_at_once_are_no_crash(tmp_path: Path) -> None:
     """Those before them find a connection that is closed, and from which nothing was to be read for a while."""
     request = UPLOAD + b'content-length: 17\r\n\r\n{"message": "hi"}'
     async with running(DEMO, 1, log=tmp_path / "log") as server:  # with uvloop
-        reader = await server.connect(request.decode() * (PIPELINED_MAX + 2))
-        assert b"HTTP/1.1 400 " in await asyncio.wait_for(reader.read(), 60)
+        for _ in range(2):
+            reader = await server.connect(request.decode() * (PIPELINED_MAX + 2))
+            assert b"HTTP/1.1 400 " in await asyncio.wait_for(reader.read(), 60)
         server.stop()
         assert await server.exit_code() == 0
-    assert {line["level"] for line in lines_of(tmp_path / "log")} == {"info"}
+    lines = lines_of(tmp_path / "log")
+    assert {line["level"] for line in lines} == {"info"}
+    assert sum(line["count"] for line in lines if line["event"] == "malformed_http") == 2, "the last line is not lost"
 
 
 @pytest.mark.parametrize("name", ["Upgrade", "upgrade", "UPGRADE"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from projector.server.telemetry.stream_stats import IN_STREAM, REASONS, StreamSt
 from projector.server.upstream import http_upstream
 from projector.server.upstream.targets import CIRCUIT_OPEN
 from tests.exposed_metrics import exposed_labels, idle_metrics
+from tests.waiting import wait_until
 
 CREATED = b'data: {"type":"response.created","response":{"id":"r","model":"sight-word","status":"in_progress"}}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","model":"sight-word","status":"completed"}}\n\n'
@@ -71,6 +73,17 @@ async def test_each_failed_request_is_counted(
     assert found == {
         f'{{code="{code}",reason="{reason}",upstream="default"}}': times for (code, reason), times in expected.items()
     }
+
+
+async def test_writes_of_the_store_are_timed(serve: Any, upstream: Any, tmp_path: Path) -> None:
+    """Those of a store in memory take no time."""
+    await upstream(script_of((b"", CREATED, DONE)))
+    site = serve(store={"kind": "sqlite", "path": str(tmp_path / "store.db")})
+    await (await site.ask()).rest()
+    await wait_until(lambda: not site.state.logs.open)
+    text = (await (await site.get("/metrics")).rest()).decode()
+    (count,) = [line for line in text.splitlines() if line.startswith("projector_store_write_seconds_count")]
+    assert float(count.rpartition(" ")[2]) >= 1
 
 
 async def test_the_words_of_a_provider_are_in_no_label(serve: Any, upstream: Any) -> None:

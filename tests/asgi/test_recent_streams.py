@@ -130,6 +130,34 @@ async def test_a_stream_of_a_key_that_was_removed_does_not_hide_the_others(tmp_p
         await one.app.state.logs.aclose()
 
 
+@pytest.mark.parametrize(
+    ("meta", "frame"),
+    [
+        (b"{}", b"{}"),
+        (b"[1]", b"{}"),
+        (b"", b"{}"),
+        (b'{"policy": 7}', b"{}"),
+        (None, b"{"),
+        (None, b"[1]"),
+        (None, b"{}"),
+    ],
+)
+async def test_a_stream_of_another_version_does_not_hide_the_others(meta: bytes | None, frame: bytes) -> None:
+    one = site(DemoUpstream(pace_s=0))
+    await one.ask(key="ann", body={"message": "hello"})
+    (row,) = await one.recent("ann")
+    kept = one.app.state.logs.store
+    head = (await kept.find(row["stream_id"])).head
+    assert await kept.open(head._replace(stream_id="other", meta=head.meta if meta is None else meta))
+    assert await kept.seal("other", first=1, frames=[frame])
+    for part in ("", "/events"):
+        answer = await one.get(f"/api/v1/streams/other{part}", "ann")
+        assert (answer.status, answer.json()["code"]) == (503, "store_unavailable")
+    assert {found["stream_id"] for found in await one.recent(is_admin=True)} == {"other", row["stream_id"]}
+    assert (await one.get("/streams/other", is_admin=True, method="DELETE")).status == 204
+    await one.app.state.aclose()
+
+
 async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dict[str, Any], tmp_path: Path) -> None:
     gate = asyncio.Event()
 

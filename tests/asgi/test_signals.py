@@ -369,6 +369,24 @@ servers.server_module = imported
         assert await process.exit_code() == 0
 
 
+@pytest.mark.parametrize("command", ["serve", "demo"])
+async def test_a_server_that_is_stopped_during_its_start_ends(command: str) -> None:
+    """The first process of a container gets no signal without a handler, so it was killed when the patience ended."""
+    sent_early = """
+import os, signal
+from projector.cli import servers
+def imported(name):
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise AssertionError("the signal came late")
+servers.server_module = imported
+"""
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", sent_early + WITHOUT_FILE.replace("serve", command), stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await asyncio.wait_for(server.communicate(), 60)
+    assert (server.returncode, errors) == (0, b"")
+
+
 async def test_settings_that_need_a_restart_are_named(started: Started) -> None:
     provider = Provider()
     provider.released.set()

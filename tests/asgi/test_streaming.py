@@ -283,13 +283,6 @@ async def test_a_connection_that_was_read_to_its_end_is_kept(
     assert not peer.gone.is_set()  # kept for the next request
 
 
-async def test_a_stream_for_http_1_0_has_no_keep_alive(serve: Any, upstream: Any, text_events: Any) -> None:
-    await upstream(plays([text_events[-1]]))
-    answer = await serve().ask(version="1.0")
-    assert answer.headers["connection"] == "close"
-    await answer.rest()
-
-
 async def test_a_stream_is_cancelled_by_its_id(serve: Any, upstream: Any, text_events: Any) -> None:
     provider = await upstream(plays(text_events[:5], ends=False))
     site = serve()

@@ -20,6 +20,7 @@ from redis.exceptions import DataError, ResponseError
 
 from bench.redis_server import RedisServer, free_port
 from projector.store import redis_connection, redis_store
+from projector.store.packing import pack
 from projector.store.protocol import (
     INTERRUPTED,
     LEASE_S,
@@ -28,6 +29,7 @@ from projector.store.protocol import (
     StoreLimits,
     StoreUnavailableError,
     UnknownStreamError,
+    UnreadableError,
 )
 from projector.store.redis_connection import BLOCK_MS, Connection
 from projector.store.redis_logs import SWEEP_MS
@@ -133,6 +135,61 @@ async def test_after_a_failure_calls_fail_at_once(monkeypatch: pytest.MonkeyPatc
     assert tried > before
     await store.aclose()
     server.close()
+
+
+def _without(field: str) -> Callable[[Any, str], Awaitable[Any]]:
+    """Return what writes the last entry of a log again without a field."""
+
+    async def change(client: Any, key: str) -> None:
+        [(entry, fields)] = await client.xrevrange(key, count=1)
+        await client.delete(key)
+        await client.xadd(key, {name: value for name, value in fields.items() if name != field.encode()}, entry)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("head", lambda client, key: client.set(key, b"garbage")),
+        ("head", lambda client, key: client.set(key, b"")),
+        ("head", lambda client, key: client.set(key, pack([b"ann", b"one", b"soon", b"{}"]))),
+        ("head", lambda client, key: client.set(key, pack([b"\xff", b"one", b"1", b"{}"]))),
+        ("head", lambda client, key: client.pipeline().delete(key).lpush(key, "x").execute()),
+        ("log", _without("r")),
+        ("log", _without("n")),
+    ],
+)
+async def test_a_stream_that_cannot_be_read_hides_no_other_one(
+    redis_server: RedisServer, kind: str, change: Any
+) -> None:
+    """Another version may have written it."""
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        for name in ("s", "t"):
+            assert await rig.one.open(head(name))
+            assert await rig.one.seal(name, first=1, frames=frames(1, 2))
+        (key,) = await rig.client.keys(f"*{kind}:s")
+        await change(rig.client, key.decode())
+        with pytest.raises(UnreadableError):
+            await rig.other.find("s")
+        assert {one.head.stream_id: one.head.meta for one in await rig.other.recent(9)} == {"s": b"", "t": head().meta}
+        await rig.other.delete("s")
+        assert [one.head.stream_id for one in await rig.other.recent(9)] == ["t"]
+
+
+async def test_an_index_of_another_version_ends_no_lease(redis_server: RedisServer) -> None:
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert await rig.one.open(head())
+        (sizes,) = await rig.client.keys("*sizes")
+        await rig.client.hset(sizes, mapping={"t": b"\xff", b"\xff": b"many ann"})
+        for name in ("streams", "sealed"):
+            await rig.client.zadd(sizes.replace(b"sizes", name.encode()), {b"\xff": 1})
+        await rig.client.delete(sizes.replace(b"sizes", b"sweep"))
+        assert (await rig.one.renew(["s"]))["s"].lost is None
+        assert [one.head.stream_id for one in await rig.one.recent(9)] == ["s"]
+        assert await rig.client.zscore(sizes.replace(b"sizes", b"streams"), b"\xff") is None, "it has expired"
 
 
 async def test_a_full_server(redis_server: RedisServer) -> None:

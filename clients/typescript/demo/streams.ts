@@ -69,7 +69,7 @@ const OUTCOMES: Record<string, readonly [string, string]> = {
   error: ["Error", "It failed. The code is in docs/operations.md, and the log has `stream_end` and `provider_error` with the ID of the request."],
   client_left: ["Client left", "The client closed the connection before the end, and the agent has `on_disconnect = \"cancel\"`."],
   interrupted: ["Interrupted", "The process that produced it ended, or lost the store. Its log and the platform have the cause."],
-  unreadable: ["Unreadable", "Its encryption key is not configured any more."],
+  unreadable: ["Unreadable", "Another version wrote it, or its encryption key is not configured any more."],
 };
 
 const search = byId<HTMLInputElement>("search");

@@ -156,6 +156,7 @@ def has_valid_host(url: str) -> bool:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # each label has 1 to 63 characters
         if host.rpartition(".")[2].isdigit():  # a domain name does not end in a number
             ip_address(host)
     except ValueError:

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Final
 
+from starlette.types import Message, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from projector.server.config.settings import Limits
@@ -115,6 +116,11 @@ class Connections:
         self._on_closed(reason)
         self._closed.add(reason)
 
+    def flush(self) -> None:
+        """Write the log lines of what is counted."""
+        self._closed.flush()
+        self.malformed.flush()
+
 
 class _PipelineError(Exception):
     """More than `PIPELINED_MAX` requests wait; or one that came with the body before it offers to upgrade.
@@ -150,6 +156,21 @@ class _LastTransport:
         self._protocol.timeout_keep_alive = _LINGER_S
         if transport.can_write_eof():
             transport.write_eof()
+
+
+def _unchunked(cycle: RequestResponseCycle) -> Send:
+    """Return the `send` of a request that accepts no chunks: the connection ends with the body (RFC 9112, 6.1)."""
+    sends: Send = cycle.send  # type: ignore[assignment]
+
+    async def send(message: Message) -> None:
+        if not cycle.response_started:
+            if not any(name.lower() == b"content-length" for name, _ in message.get("headers", ())):
+                cycle.chunked_encoding = False
+        elif not cycle.expected_content_length:
+            cycle.expected_content_length = len(message.get("body", b""))
+        await sends(message)
+
+    return send
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -195,7 +216,8 @@ class GuardedProtocol(HttpToolsProtocol):
             facts_of(dict(cycle.scope)).is_stalled = True  # in the state of the request
         super().connection_lost(exc)
         if cycle is not None:
-            cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle
+            cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle,
+            vars(cycle).pop("send", None)  # as `_unchunked` would
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn closes every connection
         """Return whether to keep a connection that its client sends nothing more on: for a response not yet begun."""
@@ -256,6 +278,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self._running = self.cycle
         if not self.cycle.keep_alive:
             self.cycle.transport = _LastTransport(self, self.cycle)  # type: ignore[assignment] # all that it uses
+        if self.scope["http_version"] == "1.0":
+            self.cycle.waiting_for_100_continue = False
+            self.cycle.send = _unchunked(self.cycle)  # type: ignore[assignment, method-assign]
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -41,7 +42,7 @@ from projector.server.streaming.log_session import StoredStream
 from projector.server.streaming.registry import Streams
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
-from projector.store.protocol import StreamStatus, TrimmedError, UnknownStreamError
+from projector.store.protocol import StreamStatus, TrimmedError, UnknownStreamError, UnreadableError, reading
 
 FILES: Final = Path(__file__).parent.parent / "demo_page"
 TYPES: Final = {
@@ -138,7 +139,7 @@ COUNT_MAX: Final = 200
 INTERRUPTED: Final = "interrupted"
 RUNNING: Final = "in_progress"
 UNREADABLE: Final = "unreadable"
-"""Outcome of a stream whose encryption key is not configured any more."""
+"""Outcome of a stream of another version, or whose encryption key is not configured any more."""
 _OF_RECORDING: Final = {"about", "close", "host_events", "profile"}
 """Settings of a case that a recording writes."""
 _STREAM_ID: Final = re.compile(r"stream_([0-9a-f]{32})")
@@ -287,19 +288,21 @@ class RecentStreams:
 def _row(status: StreamStatus) -> dict[str, Any]:
     """Return what is shown of a stream in a list."""
     head, seal = status.head, status.seal
-    stored: dict[str, Any] = codec.loads(head.meta) if head.meta else {}
-    row: Mapping[str, Any] = {
+    row: dict[str, Any] = {
         "stream_id": head.stream_id,
         "caller": head.owner,
-        "agent": stored.get("agent"),
-        "workflow": stored.get("workflow"),
-        "dialect": stored.get("dialect"),
         "created_ms": head.created_ms,
         "ended_ms": None if seal is None else seal.at_ms,
-        "outcome": UNREADABLE if not stored else RUNNING if seal is None else INTERRUPTED,
-        **stored.get("request", {}),
-        **(codec.loads(seal.ending) if seal is not None and seal.ending else {}),
+        "outcome": UNREADABLE,
     }
+    with suppress(UnreadableError), reading():
+        stored = dict(codec.loads(head.meta))
+        row |= {
+            **{name: stored.get(name) for name in ("agent", "workflow", "dialect")},
+            "outcome": RUNNING if seal is None else INTERRUPTED,
+            **stored.get("request", {}),
+            **(codec.loads(seal.ending) if seal is not None and seal.ending else {}),
+        }
     return {name: value for name, value in row.items() if value is not None}
 
 

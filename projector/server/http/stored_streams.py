@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
+from operator import itemgetter
 from typing import Any, Final
 
 import anyio
@@ -33,11 +34,18 @@ from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
 from projector.server.ownership import is_id
 from projector.server.streaming.clock import start_in_turn
-from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
+from projector.store.protocol import (
+    Store,
+    StoreUnavailableError,
+    StreamStatus,
+    TrimmedError,
+    UnknownStreamError,
+    reading,
+)
 
 _CLOSED_S: Final = 2.0
 """Seconds for the producer of a stream that is deleted to close its log, which it would report as lost otherwise."""
@@ -202,7 +210,7 @@ async def replayed(site: Site, status: StreamStatus, replay: StreamReplay) -> li
     read, written = 0, []
     while read < status.last:
         frames = (await site.logs.store.read(status.head.stream_id, read, PAGE_BYTES)).frames
-        written.append(replay.feed(map(codec.loads, frames)))
+        written.append(replay.feed(frames_of(frames)))
         read += len(frames)
     return written
 
@@ -222,9 +230,7 @@ async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus
 async def _last_frame(site: Site, status: StreamStatus) -> dict[str, Any] | None:
     if status.last == 0:
         return None
-    frames = await read_page(site, status.head.stream_id, status.last - 1, 1)
-    frame: dict[str, Any] = codec.loads(frames[-1])
-    return frame
+    return frames_of(await read_page(site, status.head.stream_id, status.last - 1, 1))[-1]
 
 
 async def read_page(site: Site, stream_id: str, after: int, max_bytes: int) -> Sequence[bytes]:
@@ -257,7 +263,7 @@ async def delete(request: Request, owner: str | None) -> Response:
     store, stream_id = site.logs.store, request.path_params["stream_id"]
     try:
         found = await find(site, stream_id, owner)
-    except StoreUnavailableError:  # perhaps its encryption key was removed: an operator may delete it all the same
+    except StoreUnavailableError:  # perhaps it is unreadable: an operator may delete it all the same
         if owner is not None:
             raise
         await store.delete(stream_id)
@@ -314,7 +320,9 @@ class Claim:
         began_at = time.monotonic()
         while (waited_s := time.monotonic() - began_at) < WAIT_S:
             claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
-            found = codec.loads(claimed[self._key])
+            with reading():
+                found: dict[str, Any] = codec.loads(claimed[self._key])
+                itemgetter("request", "stream_id")(found)
             if found["request"] != self._request:
                 raise problem("idempotency_key_reused")
             if found["stream_id"] == stream_id:

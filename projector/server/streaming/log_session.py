@@ -10,14 +10,16 @@ between two events, and the client goes on at another server.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import anyio
 from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
+from projector.core.canonical import Frame
 from projector.core.faults import Fault
 from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
@@ -37,6 +39,7 @@ from projector.store.protocol import (
     StreamHead,
     TrimmedError,
     UnknownStreamError,
+    reading,
 )
 
 _OPTIONS: Final = [(one.name, getattr(DEFAULT_OPTIONS, one.name)) for one in fields(DEFAULT_OPTIONS)]
@@ -78,13 +81,15 @@ class StoredStream(NamedTuple):
     @classmethod
     def of(cls, head: StreamHead) -> StoredStream:
         """Return the stream of a head, also of one that another version of this server has written."""
-        values: dict[str, Any] = codec.loads(head.meta)
-        values["policy"] = Policy.load(values["policy"])
-        options = {name: value for name, value in values.pop("options", {}).items() if hasattr(DEFAULT_OPTIONS, name)}
-        if "taken_ids" in options:
-            options["taken_ids"] = frozenset(options["taken_ids"])
-        values["options"] = DialectOptions(**options)
-        return cls(**{name: value for name, value in values.items() if name in cls._fields})
+        with reading():
+            values: dict[str, Any] = codec.loads(head.meta)
+            values["policy"] = Policy.load(values["policy"])
+            given = values.pop("options", {})
+            options = {name: given[name] for name, _ in _OPTIONS if name in given}
+            if "taken_ids" in options:
+                options["taken_ids"] = frozenset(options["taken_ids"])
+            values["options"] = DialectOptions(**options)
+            return cls(**{name: value for name, value in values.items() if name in cls._fields})
 
     def replay(
         self,
@@ -127,6 +132,15 @@ class Keeping(NamedTuple):
 
 
 NOTHING: Final = Keeping()
+
+
+def frames_of(stored: Iterable[bytes]) -> list[Frame]:
+    """Return frames of a log; raise `UnreadableError` if one has no envelope."""
+    with reading():
+        frames: list[Frame] = [codec.loads(one) for one in stored]
+        for frame in frames:
+            itemgetter("stream_id", "event_id", "kind")(frame)
+    return frames
 
 
 PAGE_BYTES: Final = 131_072
@@ -241,7 +255,7 @@ class LogSession(ResponseSession):
 
     def _write(self, page: Page) -> bytes:
         """Return the bytes of a page, and of the end of a stream whose producer has stopped."""
-        data = self._replay.feed(map(codec.loads, page.frames))
+        data = self._replay.feed(frames_of(page.frames))
         self._read = page.last
         if page.seal is not None and not self._replay.ended:
             data += self._replay.interrupt(self.stats.stream_id, page.seal.at_ms / 1000)

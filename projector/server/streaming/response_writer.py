@@ -30,7 +30,7 @@ from projector.server.http.problems import Problem
 from projector.server.streaming.clock import SideTasks, Timer, Watch, watch_client
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.telemetry.logs import log_crash
-from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.request_facts import facts_of, headers_of
 from projector.server.telemetry.stream_stats import StreamStats
 
 
@@ -387,7 +387,7 @@ class ResponseSession:
         self._headers += [(b"x-stream-id", stream_id), (b"x-request-id", request_id)]
         if dialect.names_requests:
             self._headers.append((b"request-id", request_id))
-        if scope["http_version"] == "1.1":
+        if scope["http_version"] == "1.1" and b"close" not in headers_of(scope).get(b"connection", b"").lower():
             self._headers.append((b"connection", b"keep-alive"))
 
         def gone() -> None:

@@ -35,6 +35,7 @@ from projector.store.protocol import (
     StoreUnavailableError,
     StreamHead,
     new_stream_id,
+    reading,
 )
 
 NAME_KEPT_S: Final = 86_400.0
@@ -218,6 +219,8 @@ class StreamLogs:
         self.lost: dict[str, int] = {} if whole is None else whole.lost
         """Streams that lost their log, by reason, that had none as the store was away, and of other processes that did
         not end theirs."""
+        self.on_written: Callable[[float], None] = lambda _: None
+        """Is called with the seconds that the store took for what the logs that have changed wrote together."""
         self._noting: set[asyncio.Task[None]] = set()
         self._open: dict[str, StreamLog] = {}
         self._changed: dict[str, StreamLog] = {}
@@ -377,6 +380,7 @@ class StreamLogs:
         """Write what waits of all logs that have changed."""
         await self._delete_leftovers()
         changed = list(self._changed.values())
+        began_s = time.monotonic()
         await self._create([one for one in changed if one.state is LogState.STARTED])
         await asyncio.gather(*(self._name(one) for one in changed if one.state is OPEN and one.names))
         growing = [one for one in changed if one.state is OPEN and one.waiting and not one.is_complete]
@@ -390,6 +394,8 @@ class StreamLogs:
                 elif one.state is OPEN:
                     one.sent(len(batch.frames), size)
         await asyncio.gather(*(self._seal(one) for one in changed if one.state is OPEN and one.is_complete))
+        if changed:
+            self.whole.on_written(time.monotonic() - began_s)
         for one in changed:
             if not one.is_pending:
                 self._changed.pop(one.head.stream_id, None)
@@ -469,7 +475,7 @@ class StreamLogs:
     async def _log_interrupted(self, stream_id: str) -> None:
         """Log that the producer of a stream did not end it, with what its head has of caller and request."""
         known: dict[str, object] = {}
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(StoreError), reading():
             if (status := await self.store.find(stream_id)) is not None:
                 caller = status.head.owner[:CALLER_MAX_CHARS]
                 known = {"caller": caller, **codec.loads(status.head.meta).get("request", {})}

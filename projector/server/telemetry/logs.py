@@ -249,6 +249,11 @@ class JoinedLines:
         if reason not in self._recent:
             self._write(reason)
 
+    def flush(self) -> None:
+        """Write the lines of what is counted: the event loop ends."""
+        for reason in [*self._unreported]:
+            self._write(reason)
+
     def _write(self, reason: str) -> None:
         self._recent.discard(reason)
         count = self._unreported.pop(reason, 0)

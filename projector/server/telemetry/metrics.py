@@ -84,6 +84,7 @@ METRICS: Final = (
         ("upstream", "model"),
     ),
     Row(Counter, "projector_tokens", "Tokens that providers reported.", ("upstream", "agent", "type")),
+    Row(Histogram, "projector_store_write_seconds", "Time to write events to the store.", (), _OVERHEAD_S),
     Row(Histogram, "projector_stream_duration_seconds", "Duration of a stream.", _OF_STREAM, _DURATION_S),
     Row(
         Histogram,
@@ -131,6 +132,7 @@ class Metrics:
         }
         for name, value in read.items():
             self._made[name].set_function(value)
+        logs.on_written = self._made["projector_store_write_seconds"].observe
         self._circuits, self._logs = circuits, logs
         self._counts = circuits.counts
         """What is added to the counters when they are read: each addition takes the library four calls and a lock."""
