@@ -609,7 +609,8 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
     return re.compile(f"{piece.atom}{{0,{piece.most}}}+"), piece.least, piece.most
 
 
-_KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
+_KEY_REST: Final = re.compile(r"[\w.\-\u2010\u2011\u0300-\u036f\u0900-\u0eff\u200b-\u200d\u00ad\ufeff]{0,64}+")
+"""Letters, hyphens, accents, signs of Indic and Thai letters, and what a reader does not see."""
 _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
 _WORD_BEFORE: Final = r"(?<![^\W\d_])(?:[^\W\d_]{1,16} )"
@@ -647,7 +648,7 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
             continue
         cursor.at = start
         if cursor.sequence(way.pieces):
-            place = Place(head, name, keys, verdict, cursor.text[start : cursor.at])
+            place = Place(head, name, keys, verdict, plain_letters(cursor.text[start : cursor.at]))
             take = VALUES[way.context.value](cursor, place)
             if take is not None or way.context.value in _DECIDED:
                 return take

@@ -57,12 +57,12 @@ class Formats:
     @cached_property
     def live(self) -> FormatSearch:
         """Search in text that may continue."""
-        return FormatSearch(self._anchored, self.keys.beginnings, at_end=False)
+        return FormatSearch(self._anchored, self.keys.beginnings, self.keys.apart, at_end=False)
 
     @cached_property
     def last(self) -> FormatSearch:
         """Search in complete text."""
-        return FormatSearch(self._anchored, self.keys.beginnings, at_end=True)
+        return FormatSearch(self._anchored, self.keys.beginnings, self.keys.apart, at_end=True)
 
     @cached_property
     def encoded(self) -> re.Pattern[str]:
@@ -163,7 +163,6 @@ def _compiled(own: Rules, add: tuple[str, ...], remove: tuple[str, ...], off: fr
 DISGUISES: Final[dict[int, str | int]] = {
     **LOOKALIKES,
     **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), "_"),
-    **dict.fromkeys(map(ord, "\u2010\u2011"), "-"),
 }
 _DISGUISE: Final = re.compile(f"[{''.join(map(chr, DISGUISES))}{INVISIBLE}]")
 _NOT_PLAIN: Final = re.compile(f"[^{re.escape(PLAIN_CHARS)}]")
