@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from projector.redaction import value_shapes
-from projector.redaction.assignments import Decide, Take, after_key, any_value
+from projector.redaction.assignments import Decide, Take, after_key, any_value, quoted
 from projector.redaction.rules import KeyRules
 from projector.redaction.value_ends import BEGIN_OF_KEY, Cursor, PrivateKey, Tail, Wrapped
-from projector.redaction.value_shapes import Place, is_key_name
+from projector.redaction.value_shapes import BLANKS, Place, is_key_name
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*+")
 _TOKEN_CHARS: Final = 20
@@ -95,9 +96,34 @@ def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
     return None if is_public else Take(0, Wrapped(_TOKEN))
 
 
-def argument(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
-    """Decide about the argument of a command's option."""
-    return any_value(cursor, Place(before, "password", keys))
+def option(flag: str, cursor: Cursor, before: str, keys: KeyRules, *, is_joined: bool = False) -> Take | None:
+    """Decide about the argument of an option among the words of a command; `is_joined` if no blank precedes it."""
+    for _ in range(_WORDS_MAX):
+        start = cursor.at
+        word = cursor.run(_WORD)
+        if word.startswith(flag) if is_joined else word == flag:
+            cursor.at = start + len(flag)
+            if is_joined and cursor.peek().isspace():
+                return None
+            return any_value(cursor, Place(before, "password", keys))
+        if not cursor.run(BLANKS):
+            return None
+    return None
+
+
+_WORD: Final = re.compile(r"[^\s;&|\"'`]*+[\"'`]?+")
+_WORDS_MAX: Final = 24
+
+
+def second(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
+    """Decide about the second of two strings in quotes, of which the first is a name without blanks."""
+    return quoted(cursor, Place(before, "password", keys), is_any=True) if cursor.sequence(_FIRST) else None
+
+
+_FIRST: Final = tuple(
+    (re.compile(f"{atom}{{0,{most}}}+"), least, most)
+    for atom, least, most in (("[\"'`]", 1, 1), (r"[^\s\"'`]", 1, 64), ("[\"'`]", 1, 1), (",", 1, 1), (r"\s", 0, 64))
+)
 
 
 READERS: Final[Mapping[str, Decide]] = {
@@ -108,6 +134,8 @@ READERS: Final[Mapping[str, Decide]] = {
     "protocols": protocols,
     "pem": pem,
     "encoded-pem": encoded_pem,
-    "argument": argument,
+    **{f"option-{flag}": partial(option, f"-{flag}") for flag in "pPwakA"},
+    "second": second,
+    "joined-p": partial(option, "-p", is_joined=True),
 }
 """Name of a reader in the rule files -> its decision."""
