@@ -280,6 +280,13 @@ WHOLE = (
     "password=§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ or\nkX9mQ2vT7wLzR4kX9mQ2vT7w",
     "tokens:\n§- kX9mQ2vT7w\n- quiet heron\n- heron§\nuser: me",
     "Kennwort: §kX9mQ2vT7w",
+    'password=3D"§hunter2§"',
+    '<input name=3D"password" value=3D"§hunter2§">',
+    "/?q=%7B%22user%22%3A%22me%22%2C%22password%22%3A%22§hunter2%22%7D§&b=1",
+    "%257B%2522password%2522%253A%2522§hunter2%2522%257D",
+    "| token | §0123456789abcdef0123456789abcdef§ |",
+    "Your session token is §0a1b2c3d-0123-4567-89ab-0123456789ab",
+    "id,password\n§1,0123456789abcdef0123456789abcdef",
     "JWT=§kX9mQ2vT7w",
     "db_otp: §839201§\n",
     "WRITE_KEY=§kX9mQ2vT7w",
@@ -311,6 +318,8 @@ def test_a_value_is_withheld_whatever_its_shape(text: str) -> None:
 
 SHOWN = (
     "api_key=None",
+    "the secret scan of commit 0123456789abcdef0123456789abcdef01234567",
+    "%7B%22token%22%3A%22%22%7D",
     "The bearer: a person who carries it",
     "密码\uff1a必填",
     "пароль: обязательно",
