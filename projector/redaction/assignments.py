@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
@@ -611,10 +611,10 @@ def _ways_of(context: Context) -> Iterator[_Way]:
         yield _Way(context, before, key, begins, tuple(map(_compiled, pieces)))
 
 
-@cache
-def _any_begins() -> re.Pattern[str]:
-    """Return the expression that matches where any way may begin. Behind most keys, none does."""
-    return re.compile("|".join(way.begins.pattern for way in _ways()) or "(?!)")
+@lru_cache(maxsize=1_024)
+def _ways_before(chars: str) -> tuple[_Way, ...]:
+    """Return the ways that may begin with two characters, or fewer at the end of a text."""
+    return tuple(way for way in _ways() if way.begins.match(chars) is not None)
 
 
 def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
@@ -650,11 +650,12 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
         verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
     start = cursor.at
-    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS or _any_begins().match(cursor.text, start) is None:
+    ways = _ways_before(cursor.text[start : start + 2])
+    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS or not ways:
         return None
     dashes = len(begin) - len(begin.lstrip("-"))
     head, name = before[: len(before) - len(begin) + dashes], plain_letters(key)
-    for way in _ways():
+    for way in ways:
         is_here = way.begins.match(cursor.text, start) is not None and way.key.search(name) is not None
         if not is_here or (way.before is not None and way.before.search(head) is None):
             continue

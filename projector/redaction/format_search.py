@@ -321,6 +321,7 @@ class RunSearch:
         self._rows = [
             (row, _mark_of(row.anchor), _run_of(row, is_cut=False), _run_of(row, is_cut=True)) for row in rows
         ]
+        self._marks = re.compile("|".join(mark.pattern for _, mark, _, _ in self._rows))
 
     def may_begin(self, text: str, start: int) -> int:
         """Return the first position at or after `start` where characters look generated; -1 if they do nowhere."""
@@ -343,7 +344,7 @@ class RunSearch:
             end = min(end, at + _RUN_MAX_CHARS)
             begin = at - len(_RUN_BEFORE.match(text[max(0, at - _BEFORE_CHARS) : at][::-1])[0])  # type: ignore[index]
             is_cut = at_end and end == len(text)
-            for row, mark, whole, cut in self._rows:  # few runs have the mark of one
+            for row, mark, whole, cut in self._rows if self._marks.search(text, begin, end) else ():
                 if mark.search(text, begin, end) and (cut if is_cut else whole).search(text, begin, end):
                     return at, end, row
             at = end

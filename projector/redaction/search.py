@@ -67,8 +67,9 @@ class Formats:
     @cached_property
     def encoded(self) -> re.Pattern[str]:
         """The expression for a text that ends in the base64 of a private key."""
-        ways = (way for row in self.rows if row.value == "encoded-pem" for way in alternatives(row.anchor))
-        return re.compile(rf"(?:{'|'.join(sequence(pieces(way)) for way in ways) or '(?!)'})[A-Za-z0-9+/=]*+\Z")
+        ways = [way for row in self.rows if row.value == "encoded-pem" for way in alternatives(row.anchor)]
+        begins = f"(?=[{''.join(way[0] for way in ways)}])" if ways else "(?!)"  # one check for most characters
+        return re.compile(rf"{begins}(?:{'|'.join(sequence(pieces(way)) for way in ways)})[A-Za-z0-9+/=]*+\Z")
 
     @cached_property
     def of_prose(self) -> Formats:
