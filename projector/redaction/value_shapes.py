@@ -352,7 +352,7 @@ def is_key_name(text: str, keys: KeyRules) -> bool:
 
 
 _MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
-_IDEOGRAPHS: Final = re.compile(r"[\u3000-\u9fff\uac00-\ud7af\uff08-\uff0c].*", re.DOTALL)
+_IDEOGRAPHS: Final = re.compile(r"[\u3001\u3002\u3040-\u9fff\uac00-\ud7af\uff08-\uff0c].*", re.DOTALL)
 """Text in a script without blanks, which may follow a password but is none."""
 _DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
 _DIGITS_MIN_CHARS: Final = 6

@@ -296,6 +296,7 @@ WHOLE = (
     "ПАРОЛЬ=§hunter2",
     "MySQL密码\uff1a§hunter2§\n端口\uff1a1",
     "パスワード: §hunter2",
+    "password: §「hunter2」§ x",
     "密码\uff1a§hunter2\uff0c请登录",
     "비밀번호 = §hunter2",
     "รหัสผ่าน: §kX9mQ2vT7w",
