@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
@@ -196,9 +196,10 @@ _BARE_WORDS: Final = re.compile(r"(?<=[\s\[{(:,=])[^\s\"'`,;:<>()\[\]{}]+(?=[\s,
 _BARE_LINE: Final = re.compile(r"\S*+")
 _TO_QUOTE: Final = re.compile(r"[^\s\"'`]*+")
 _PREFIXES: Final = frozenset(
-    {"b", "u", "r", "f", "br", "rb", "fr", "rf", "n", "l", "u8", "e", "x", "q", "@", "$@", "$", "@$"}
+    {"b", "u", "r", "f", "br", "rb", "fr", "rf", "n", "l", "u8", "e", "x", "q", "@", "$@", "$", "@$", "3d"}
 )
-"""Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
+"""Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell; `=3D` is `=` in
+quoted-printable."""
 _WRAPPERS: Final = re.compile(
     r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|PASSWORD|Box|Rc|Arc|of|"
     r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote|"
@@ -363,8 +364,8 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
     return _symbolic(cursor, place) or _bare(cursor, place, is_any=True)
 
 
-def _neighbour(cursor: Cursor, place: Place) -> Take | None:
-    """Decide about the next word or column behind a key: it must look random."""
+def _neighbour(cursor: Cursor, place: Place, *, is_near: bool = True) -> Take | None:
+    """Decide about the next word or column behind a key: it must look random, or `is_near` and be hexadecimal."""
     char = cursor.peek()
     start = cursor.at
     if char in QUOTED:
@@ -374,19 +375,22 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
         return Take(start, Word(soft="."))
     cursor.at = start
     word = cursor.run(BARE).strip(".,;:[]{}«»“”„")
-    is_secret = shapes.is_random(word.strip("()") if word.startswith("(") else word)
+    word = word.strip("()") if word.startswith("(") else word
+    is_secret = shapes.is_random(word) or (is_near and shapes.is_hex_key(word))
     return Take(start, Word(soft=".")) if is_secret else None
 
 
 def _phrase(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the words of a phrase behind a key: `password for root: ..`, `has been set to ..`; one is random."""
     between = _PHRASE_WORD if place.verdict is Verdict.SENSITIVE and place.key.lower() != "pass" else _LINKING
+    is_near = True
     for _ in range(_PHRASE_MAX_WORDS):
         begin = cursor.at
-        if (take := _neighbour(cursor, place)) is not None:
+        if (take := _neighbour(cursor, place, is_near=is_near)) is not None:
             return take
         cursor.at = begin
         word = cursor.run(_BARE_LINE)
+        is_near = is_near and _LINKING.fullmatch(word) is not None
         if between.fullmatch(word) is None or not cursor.run(SPACES if word.endswith(":") else BLANKS):
             return None
     return None
@@ -432,7 +436,7 @@ def _column(cursor: Cursor, place: Place) -> Take | None:
         cells = line.removesuffix("),").split(found[0])
         is_row = len(cells) > max(behind, 1)
         word = cells[-1 - behind].strip(" \"'`*();") if is_row else ""
-        if shapes.is_varied(word) or shapes.is_random(word):
+        if shapes.is_varied(word) or shapes.is_random(word) or shapes.is_hex_key(word):
             return Take(first, Lines())
         if not (is_row or _RULE.fullmatch(line)) or cursor.run(LINE_END) not in ("\n", "\r\n"):
             break
@@ -511,6 +515,13 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     return Take(start, _header_extent(place)) if is_secret else None
 
 
+def _encoded(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a string in percent-encoded quotes; what follows it in its word is withheld with it."""
+    start = cursor.at
+    return Take(start, Word("&")) if is_secret_string(cursor.run(_TO_PERCENT), place, is_any=True) else None
+
+
+_TO_PERCENT: Final = re.compile(r"[^\s%]*+")
 _COOKIE_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
 _SCHEME_MIN_CHARS: Final = 2
 _OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
@@ -557,6 +568,7 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "markup": _markup,
     "header": _header,
     "field": _field,
+    "encoded": _encoded,
 }
 """Name of a kind of value in the rule files -> its decision."""
 
@@ -599,17 +611,18 @@ def _ways_of(context: Context) -> Iterator[_Way]:
         yield _Way(context, before, key, begins, tuple(map(_compiled, pieces)))
 
 
-@cache
-def _any_begins() -> re.Pattern[str]:
-    """Return the expression that matches where any way may begin. Behind most keys, none does."""
-    return re.compile("|".join(way.begins.pattern for way in _ways()) or "(?!)")
+@lru_cache(maxsize=1_024)
+def _ways_before(chars: str) -> tuple[_Way, ...]:
+    """Return the ways that may begin with two characters, or fewer at the end of a text."""
+    return tuple(way for way in _ways() if way.begins.match(chars) is not None)
 
 
 def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
     return re.compile(f"{piece.atom}{{0,{piece.most}}}+"), piece.least, piece.most
 
 
-_KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
+_KEY_REST: Final = re.compile(r"[\w.\-\u2010\u2011\u0300-\u036f\u0900-\u0eff\u200b-\u200d\u00ad\ufeff]{0,64}+")
+"""Letters, hyphens, accents, signs of Indic and Thai letters, and what a reader does not see."""
 _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
 _WORD_BEFORE: Final = r"(?<![^\W\d_])(?:[^\W\d_]{1,16} )"
@@ -637,17 +650,18 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
         verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
     start = cursor.at
-    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS or _any_begins().match(cursor.text, start) is None:
+    ways = _ways_before(cursor.text[start : start + 2])
+    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS or not ways:
         return None
     dashes = len(begin) - len(begin.lstrip("-"))
     head, name = before[: len(before) - len(begin) + dashes], plain_letters(key)
-    for way in _ways():
+    for way in ways:
         is_here = way.begins.match(cursor.text, start) is not None and way.key.search(name) is not None
         if not is_here or (way.before is not None and way.before.search(head) is None):
             continue
         cursor.at = start
         if cursor.sequence(way.pieces):
-            place = Place(head, name, keys, verdict, cursor.text[start : cursor.at])
+            place = Place(head, name, keys, verdict, plain_letters(cursor.text[start : cursor.at]))
             take = VALUES[way.context.value](cursor, place)
             if take is not None or way.context.value in _DECIDED:
                 return take

@@ -94,15 +94,18 @@ class Find(NamedTuple):
 class FormatSearch:
     """The search for the formats of a policy: in text that may continue, or in complete text (`at_end`)."""
 
-    def __init__(self, rows: Sequence[Format], words: Sequence[str], *, at_end: bool) -> None:
-        self._rows = rows
-        self._words = words
+    def __init__(
+        self, rows: Sequence[Format], words: Sequence[str], apart: Sequence[str] = (), *, at_end: bool
+    ) -> None:
+        self._rows = [*rows, *(row._replace(inside_words=False) for row in rows if apart and row.anchor == WORD)]
+        self._words = (*words, *apart)
         self._at_end = at_end
         self._anchors: dict[str, list[tuple[int, Sequence[Step]]]] = {}  # by first character: row, what follows it
-        for index, row in enumerate(rows):
+        for index, row in enumerate(self._rows):
             for way in alternatives(row.anchor):
                 if words or WORD not in way:
-                    self._add_anchor(index, pieces(way, ignore_case=row.ignore_case))
+                    firsts = words if index < len(rows) else apart
+                    self._add_anchor(index, pieces(way, ignore_case=row.ignore_case), firsts)
         self._units: dict[tuple[str, bool], tuple[re.Pattern[str], tuple[Group, ...]]] = {}
         self._starting: dict[str, int] = {}  # short text at the start of a word -> what `quick` returns, from its start
         self._inside: dict[str, int] = {}  # the same inside a word
@@ -200,11 +203,11 @@ class FormatSearch:
         is_open = not group.complete and not self._at_end
         return Find(at, match.start(group.body), match.end(), None if is_open else self._rows[group.row])
 
-    def _add_anchor(self, index: int, anchor: Sequence[Piece]) -> None:
+    def _add_anchor(self, index: int, anchor: Sequence[Piece], words: Sequence[str]) -> None:
         first, *more = anchor
         rest: list[Step] = [Piece(first.atom, first.least - 1, first.most - 1)] if first.most > 1 else []
         is_word = first.atom == WORD
-        chars = dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
+        chars = dict.fromkeys(char for word in words for char in (word[0].upper(), word[0]))
         for char in chars if is_word else sorted(characters(first.atom, below=128)):  # each format begins in ASCII
             word = [RestOfWord(char)] if is_word else []
             self._anchors.setdefault(char, []).append((index, [*rest, *word, *more]))
@@ -318,6 +321,7 @@ class RunSearch:
         self._rows = [
             (row, _mark_of(row.anchor), _run_of(row, is_cut=False), _run_of(row, is_cut=True)) for row in rows
         ]
+        self._marks = re.compile("|".join(mark.pattern for _, mark, _, _ in self._rows))
 
     def may_begin(self, text: str, start: int) -> int:
         """Return the first position at or after `start` where characters look generated; -1 if they do nowhere."""
@@ -340,7 +344,7 @@ class RunSearch:
             end = min(end, at + _RUN_MAX_CHARS)
             begin = at - len(_RUN_BEFORE.match(text[max(0, at - _BEFORE_CHARS) : at][::-1])[0])  # type: ignore[index]
             is_cut = at_end and end == len(text)
-            for row, mark, whole, cut in self._rows:  # few runs have the mark of one
+            for row, mark, whole, cut in self._rows if self._marks.search(text, begin, end) else ():
                 if mark.search(text, begin, end) and (cut if is_cut else whole).search(text, begin, end):
                     return at, end, row
             at = end

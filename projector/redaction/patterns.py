@@ -220,10 +220,13 @@ class Writer:
     def start(self, root: Node) -> str:
         """Return the expression for a whole trie; one that matches nothing if it is empty."""
         need = NEVER if self._at_end else 0
-        ways = [
-            step.atom + self._rest(node, 1, need, 0) for step, node in root.children.items() if isinstance(step, Piece)
-        ]
-        return "|".join(ways) or "(?!)"
+        ways: dict[bool, list[str]] = {True: [], False: []}
+        for step, node in root.children.items():
+            if isinstance(step, Piece):
+                ways[step.atom.isascii()].append(step.atom + self._rest(node, 1, need, 0))
+        if ways[False]:  # behind one check, because each way is tried at each character
+            ways[True].append(rf"(?![\x00-\x7f])(?:{'|'.join(ways[False])})")
+        return "|".join(ways[True]) or "(?!)"
 
     def _rest(self, node: Node, seen: int, need: int, body: int) -> str:
         """Write the expression for what follows `seen` characters; an open end counts from `need` characters."""

@@ -174,7 +174,7 @@ class _FormatEntry(_Entry):
     keep_anchor: bool = False
     ignore_case: bool = False
     inside_words: bool = False
-    value: Annotated[str, Field(pattern=r"^[a-z-]*$")] = ""
+    value: Annotated[str, Field(pattern=r"^[A-Za-z-]*$")] = ""
     before: Annotated[_Pattern, AfterValidator(_counted_class)] = ""
     not_after: Annotated[_Pattern, AfterValidator(_class)] = ""
     word: bool = False

@@ -159,10 +159,10 @@ _LAST_WORDS: Final = 3
 _INVISIBLE: Final = frozenset({"Cf", "Mn"})
 """Unicode categories of characters that change nothing that a reader sees: zero-width spaces, soft hyphens, accents."""
 LOOKALIKES: Final = str.maketrans(
-    "\u0430\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043e\u0440\u051b\u0455\u0442\u0443\u051d\u0445\u03b1\u03b5\u03b9\u03ba\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0142\u0111\u00f8\u00f0",
-    "acdehijklopqstywxaeikoptuxildod",
+    "\u0430\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043e\u0440\u051b\u0455\u0442\u0443\u051d\u0445\u03b1\u03b5\u03b9\u03ba\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0142\u0111\u00f8\u00f0\u2010\u2011",
+    "acdehijklopqstywxaeikoptuxildod--",
 )
-"""Cyrillic and Greek small letters that look like Latin ones, and Latin ones with a stroke."""
+"""Cyrillic and Greek small letters that look like Latin ones, Latin ones with a stroke, and hyphens."""
 _JWK: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
 """Members of a JSON Web Key with a private or symmetric key (RFC 7518 section 6)."""
 MATERIAL: Final = re.compile(r"(?=.{0,39}[0-9])(?=.{0,39}[a-z])(?=.{0,39}[A-Z])[A-Za-z0-9_-]{40}")
@@ -260,17 +260,19 @@ class KeyRules:
         self._is = frozenset(_spellings(rules.words, "is")) - self._plain
         unsearched = {word for row in rules.words if row.keys_only for word in _spellings([row], row.where)}
         searched = [word for word in self.words if word not in unsearched]
-        letters = {word[0] for word in searched}
+        letters = {word[0] for word in searched if word.isascii()}
         ends = [word for word in (*self.last_words, *self._is) if word not in unsearched]
-        others = [word for word in ends if word[0] in letters]
-        parts = [_part_of(word, letters, (*searched, *others)) for word in ends]
-        words = sorted({*searched, *others, *parts} - {""})
-        self.beginnings = tuple(word for word in words if not word.startswith(tuple({*words} - {word})))
+        others = [word for word in ends if word[0] in letters or not word[0].isascii()]
+        whole = (*searched, *others)
+        parts = [_part_of(word, letters, whole) for word in ends]
+        self.beginnings = _shortest([*whole, *filter(None, parts)])
         """What a text is searched for: words but those that begin with another one. Their whole key decides.
 
         No letter is added to those with which the words of any key begin: each one holds every text that ends with it.
         So of a word with another first letter a part is searched: `cryptionkey`.
         """
+        self.apart = _shortest(word for word in ends if not any(map(word.__contains__, (*whole, *filter(None, parts)))))
+        """Words that have no such part, which are searched where a word begins: `kennwort`."""
         self._ends = frozenset(self.last_words)
         self._harmless_begins = frozenset(_spellings(rules.exceptions, "begins"))
         self._harmless_ends = frozenset(_spellings(rules.exceptions, "ends"))
@@ -334,6 +336,12 @@ def _spellings(rows: Iterable[Word], where: str) -> list[str]:
     """Return words as texts contain them, and in the form in which keys are compared: `contraseña`, `contrasena`."""
     words = [word for row in rows if row.where == where for word in row.spellings]
     return [*dict.fromkeys(form for word in words for form in (word, normal_form(word)))]
+
+
+def _shortest(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words, sorted, but those that begin with another one."""
+    every = sorted({*words})
+    return tuple(word for word in every if not word.startswith(tuple({*every} - {word})))
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

@@ -352,6 +352,8 @@ def is_key_name(text: str, keys: KeyRules) -> bool:
 
 
 _MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
+_IDEOGRAPHS: Final = re.compile(r"[\u3001\u3002\u3040-\u9fff\uac00-\ud7af\uff08-\uff0c].*", re.DOTALL)
+"""Text in a script without blanks, which may follow a password but is none."""
 _DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
 _DIGITS_MIN_CHARS: Final = 6
 """A shorter number under a key such as `token` may be a count."""
@@ -380,10 +382,10 @@ def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
 
     Directly behind `=` or `:` a name is one too, except in calls, as in `password=hunter`. Elsewhere a name is code.
     """
-    plain = word.rstrip(".,;:)]}")
+    plain = _IDEOGRAPHS.sub("", word).rstrip(".,;:)]}")
     is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
     is_count = place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits
-    if is_count or is_no_value(word, place.keys) or _MEMBER.fullmatch(word) is not None:
+    if is_count or is_no_value(plain, place.keys) or _MEMBER.fullmatch(word) is not None:
         return False
     if place.is_variable or place.is_parameter or ("-" in place.head[-1:] and "=" in place.link):
         return not is_path(plain)
