@@ -191,15 +191,21 @@ def _mapping_lines() -> Iterator[str]:
     yield from ("## Recording directives", "", *_list(steering), "")
     yield from ("## Dropped provider events", "", *_list(DROPPED), "")
     yield from ("## Item types without content events", "", *_list(ITEMS_ONLY), "")
-    for provider in PROVIDERS:
-        yield from _input_lines(provider)
+    yield from ("## Finish reasons of other APIs", "")
+    yield from _finish_lines()
     yield f"Any other name is {UNKNOWN}."
 
 
-def _input_lines(provider: str) -> Iterator[str]:
-    finishes = {reason: f"`{status}`" for reason, status in PROVIDERS[provider].tables().finish_reasons.items()}
-    if finishes:
-        yield from (f"## {PROVIDERS[provider].title}", "", "Finish reasons:", "", *_list(finishes), "")
+def _finish_lines() -> Iterator[str]:
+    apis: dict[tuple[str, str], list[str]] = {}
+    for provider in PROVIDERS.values():
+        for row in provider.tables().finish_reasons.items():
+            apis.setdefault(row, []).append(provider.title)
+    tables: dict[str, dict[str, str]] = {}
+    for (reason, status), titles in apis.items():
+        tables.setdefault(", ".join(titles), {})[reason] = f"`{status}`"
+    for titles, reasons in tables.items():
+        yield from (f"{titles}:", "", *_list(reasons), "")
 
 
 def _list(rows: Mapping[str, str]) -> Iterator[str]:
