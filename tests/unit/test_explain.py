@@ -109,7 +109,7 @@ def test_everything_is_explained_once() -> None:
 
 def test_the_mapping_has_a_row_for_every_name() -> None:
     mapping = explain.mapping_markdown()
-    events = mapping.partition("## Chat Completions")[0]
+    events = mapping.partition("## Finish reasons")[0]
     cells = re.findall(r"^- (`.*?): ", events, re.MULTILINE)
     named = Counter(name for cell in cells for name in re.findall(r"`([^`]+)`", cell))
     assert {name: named[name] for name in [*HANDLERS, *DROPPED, *HOST_HANDLERS, *ITEMS_ONLY] if named[name] != 1} == {}
