@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import ExitStack
-from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 from projector import UsageError
 from projector.server import Settings, create_app
 from projector.server.config.upstream_settings import Timeouts
-from projector.server.streaming.clock import STARTS_MAX, TICK_S, Deadlines, Timer, Watch, start_in_turn
-from projector.server.upstream.demo import DemoUpstream
+from projector.server.streaming.clock import TICK_S, Deadlines, Timer, Watch
 from tests.asgi.in_process import ask
 
 TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
@@ -101,41 +99,6 @@ async def test_a_timer_of_a_stream_that_another_one_has_ended_is_not_called() ->
             await ended.wait()
         await asyncio.sleep(3 * TICK_S)
     assert called == ["first"]
-
-
-async def test_a_few_streams_begin_in_each_turn_of_the_event_loop() -> None:
-    begun: list[int] = []
-
-    async def start(number: int) -> None:
-        await start_in_turn()
-        begun.append(number)
-
-    starts = [asyncio.create_task(start(number)) for number in range(3 * STARTS_MAX)]
-    starts[STARTS_MAX + 1].cancel()  # as after a disconnect
-    counts = [len(begun)]
-    while any(not one.done() for one in starts):
-        await asyncio.sleep(0)
-        counts.append(len(begun))
-    assert max(after - before for before, after in pairwise(counts)) == STARTS_MAX
-    assert begun == [number for number in range(3 * STARTS_MAX) if number != STARTS_MAX + 1]
-
-
-@pytest.mark.parametrize("path", ["/api/v1/chat/stream", "/v1/responses/compact", "/api/v1/streams/{}/events"])
-async def test_a_probe_does_not_wait_for_everything_that_begins(path: str) -> None:
-    agents = {"default": {"upstream": "main", "model": "m"}}
-    tables = {"upstreams": {"main": {"api_key": "k"}}, "agents": agents, "passthrough": {"responses": "main"}}
-    app = create_app(Settings.model_validate(tables), lambda *_: DemoUpstream(0))
-    ended: list[str] = []
-    stored = (await ask(app, "/api/v1/chat/stream", {"message": "Hello"})).headers["x-stream-id"]
-
-    async def send(target: str, method: str) -> None:
-        await ask(app, target, [], method=method)
-        ended.append(target)
-
-    method = "GET" if "{}" in path else "POST"
-    requests = [(path.format(stored), method)] * (2 * STARTS_MAX) + [("/livez", "GET")]
-    await asyncio.gather(*(send(*one) for one in requests))
-    assert ended.index("/livez") <= STARTS_MAX
 
 
 def test_timers_need_asyncio() -> None:

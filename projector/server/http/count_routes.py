@@ -37,7 +37,7 @@ from projector.server.http.requests import read_json
 from projector.server.http.site import Site
 from projector.server.http.stored_references import conversation_id_of
 from projector.server.http.stream_route import Received, caller_headers, check_ownership, enter_passthrough
-from projector.server.streaming.clock import SideTasks, start_in_turn, watch_client
+from projector.server.streaming.clock import SideTasks, watch_client
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
@@ -84,7 +84,6 @@ class _Beside(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request; raise `Problem` if it is invalid, or the provider fails."""
         site = self._site
-        await start_in_turn()
         caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:

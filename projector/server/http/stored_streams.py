@@ -33,7 +33,6 @@ from projector.server.http.problems import json_answer, no_content, problem, req
 from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
 from projector.server.ownership import is_id
-from projector.server.streaming.clock import start_in_turn
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.request_facts import headers_of
@@ -106,8 +105,6 @@ def log_response(
     """
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-        if account is None:
-            await start_in_turn()
         stored = StoredStream.of(status.head)
         name = stored.dialect if dialect is None else chosen_dialect(dialect, dialects or stored.dialects)
         options = dialect_options(scope)

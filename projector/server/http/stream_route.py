@@ -34,7 +34,6 @@ from projector.server.http.stored_references import check_references, conversati
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
-from projector.server.streaming.clock import start_in_turn
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import ProviderSource, StreamSession
@@ -137,7 +136,6 @@ class SessionRoute:
         `open_session` members, agent or model and references; then conversation, store and idempotency key.
         """
         site = self._site
-        await start_in_turn()
         caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:

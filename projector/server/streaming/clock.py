@@ -1,4 +1,4 @@
-"""Beside a stream: its turn to begin, the ticker that checks deadlines, and tasks for disconnects and heartbeats."""
+"""Beside a stream: the ticker that checks all deadlines, and tasks that watch for a disconnect and send heartbeats."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from projector.server.config.upstream_settings import Timeouts
 
 TICK_S: Final = 0.05
 """How late a timer may be. What is due within the same tick is checked together."""
-STARTS_MAX: Final = 8
-"""Streams that begin in one turn of the event loop, each with some milliseconds of work. Probes wait for a whole turn,
-and connections to upstreams, which hundreds of starts would make too late."""
 _LATEST_S: Final = 86_400.0
 """Longest time between two checks of a timer."""
 
@@ -125,22 +122,6 @@ def event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise UsageError("expected an event loop of asyncio: streams do not run with trio") from None
-
-
-_STARTS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
-"""Event loop -> the streams that may still begin in its turn."""
-
-
-async def start_in_turn() -> None:
-    """Wait, in the order of the calls, for a turn of the event loop in which fewer than `STARTS_MAX` streams begin.
-
-    Raises:
-        UsageError: there is no event loop of asyncio.
-    """
-    loop = event_loop()
-    starts = _STARTS.get(loop) or _STARTS.setdefault(loop, asyncio.Semaphore(STARTS_MAX))
-    await starts.acquire()
-    loop.call_soon(starts.release)
 
 
 def times_cancelled() -> int:
