@@ -14,6 +14,7 @@ import pytest
 import structlog
 from openai import AsyncOpenAI, NotFoundError
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
 from projector.core.faults import FAULTS
 from projector.server.catalog import Catalog
@@ -22,7 +23,7 @@ from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import Loaded, SettingsError, load
 from projector.server.config.settings import Settings
 from projector.server.http.model_routes import FAILURE_S, LIST_S, ModelLists
-from projector.server.http.problems import Problem
+from projector.server.http.problems import Problem, problem_of
 from projector.server.http.request_bodies import passthrough_body
 from projector.server.upstream.http_upstream import MODELS_MAX, read_models
 from projector.server.upstream.protocol import Model, UpstreamError
@@ -346,6 +347,14 @@ async def test_what_is_not_served(serve: Any, path: str, status: int, code: str,
     assert (answer.status, error["code"]) == (status, code)
     assert detail in error["message"]
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [(None, "Method not allowed."), ({"allow": "PUT, GET"}, "Method not allowed; allowed: GET, PUT.")],
+)
+def test_a_route_of_an_extension_may_refuse_a_method(headers: dict[str, str] | None, message: str) -> None:
+    assert problem_of(HTTPException(405, headers=headers)).detail == message
 
 
 @pytest.mark.parametrize("path", ["/v1/files", "/v1/skills/skill_1", "/v1/complete"])

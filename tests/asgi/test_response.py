@@ -35,6 +35,7 @@ from projector.server import (
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
 from projector.server.telemetry import reports
 from projector.server.telemetry.stream_stats import StreamStats, Terminal
+from projector.server.upstream import protocol
 from tests.asgi.in_process import Client
 from tests.waiting import wait_until
 
@@ -326,8 +327,11 @@ async def going_on(ends: list[str], *rest: object) -> AsyncGenerator[object, Non
 
 
 @pytest.mark.parametrize("rest", [(), (TEXT,), (DONE, 0.001)])
-async def test_a_source_is_read_to_its_end_after_the_terminal(rest: tuple[object, ...]) -> None:
+async def test_a_source_is_read_to_its_end_after_the_terminal(
+    rest: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its client uses a connection again only then, and what the host does after its loop is done."""
+    monkeypatch.setattr(protocol, "CLOSE_S", 60.0)  # the end is not late, whatever the machine does
     ends: list[str] = []
     client = await Client().call(PublicSSEResponse(going_on(ends, *rest)))
     assert (ends, client.body.count(b'"kind":"final"')) == (["read out", "closed"], 1)
@@ -342,6 +346,28 @@ async def test_a_source_that_does_not_end_is_closed(rest: object) -> None:
         client = await Client().call(PublicSSEResponse(going_on(ends, rest)))
     assert (ends, client.body.count(b'"kind":"final"')) == (["closed"], 1)
     assert [line["outcome"] for line in lines] == ["completed"]
+
+
+@pytest.mark.parametrize("pause_s", [0, 60])
+async def test_a_source_that_does_not_let_go_is_closed(pause_s: int) -> None:
+    """It yields without a pause, or goes on when it is cancelled."""
+    ends: list[str] = []
+    ends_at = time.monotonic() + 10
+
+    async def source() -> AsyncGenerator[object, None]:
+        try:
+            yield DONE
+            while time.monotonic() < ends_at:
+                if pause_s:
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.sleep(pause_s)
+                yield b""
+            ends.append("read out")
+        finally:
+            ends.append("closed")
+
+    await Client().call(PublicSSEResponse(source()))
+    assert ends == ["closed"]
 
 
 async def test_a_failure_of_the_host_after_the_terminal_is_logged() -> None:

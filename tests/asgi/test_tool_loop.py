@@ -874,7 +874,9 @@ IMAGE: Final = {"type": "input_image", "image_url": "data:image/png;base64,AA=="
     [
         ([{"type": "input_text", "text": "A map."}, IMAGE], True),
         ([{"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}], True),
+        ([{**IMAGE, "file_id": None}], True),
         ([IMAGE, {"type": "input_image"}], False),
+        ([{"type": "input_text", "text": "a", "score": 0.5}], False),
         ([{"type": "text", "text": "a"}], False),
         ([], False),
         (IMAGE, False),
@@ -909,5 +911,5 @@ def test_a_turn_of_ones_own_needs_no_profile(provider: str) -> None:
     ["web_search_call", "image_generation_call", "mcp_list_tools", "mcp_approval_response", "shell_call", "compaction"],
 )
 def test_a_turn_sends_items_of_the_responses_api_as_they_are(item_type: str) -> None:
-    items = [{"role": "user", "content": "Hello"}, {"type": item_type, "id": "item_1", "own": {"a": 1}}]
+    items = [{"role": "user", "content": "Hello"}, {"type": item_type, "id": "item_1", "own": {"a": 1}, "none": None}]
     assert Turn(2, items, [], None).request("m")["input"][1:] == items[1:]

@@ -237,7 +237,7 @@ def test_the_code_of_an_error(error: object, code: str | None) -> None:
 
 
 def test_a_model_that_takes_no_sampling() -> None:
-    body = written({"takes_sampling": False}, parameters={"temperature": 0, "top_p": 1, "stop": "END"})
+    body = written({"takes_sampling": False}, parameters={"temperature": 0, "top_p": 1, "top_k": 1, "stop": "END"})
     assert body.keys() == {"model", "messages", "max_tokens", "stop_sequences"}
 
 

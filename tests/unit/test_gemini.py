@@ -192,7 +192,10 @@ FORM: Final = {"type": "json_schema", "name": "n", "schema": SCHEMA}
 MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
     ({"instructions": "I"}, {"systemInstruction": {"parts": [{"text": "I"}]}}),
     (
-        {"client_tools": [TOOL, {"type": "web_search", "search_context_size": "low"}], "tools": [{"urlContext": {}}]},
+        {
+            "client_tools": [TOOL, {"type": "web_search", "search_context_size": "low", "external_web_access": True}],
+            "tools": [{"urlContext": {}}],
+        },
         {
             "tools": [
                 {"urlContext": {}},
@@ -235,7 +238,7 @@ MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
     (
         {
             "profile": INTERACTIONS,
-            "client_tools": [TOOL, {"type": "code_interpreter", "container": {"type": "auto"}}],
+            "client_tools": [TOOL, {"type": "code_interpreter", "container": {"type": "auto", "file_ids": []}}],
         },
         {
             "tools": [
@@ -274,6 +277,7 @@ def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -
         ({"client_tools": [{"type": "file_search"}]}, "tools[0].type"),
         ({"client_tools": [{"type": "web_search", "filters": {"allowed_domains": ["a"]}}]}, "tools[0].filters"),
         ({"client_tools": [{"type": "web_search", "user_location": {"city": "a"}}]}, "tools[0].user_location"),
+        ({"client_tools": [{"type": "web_search", "external_web_access": False}]}, "tools[0].external_web_access"),
         ({"client_tools": [{"type": "code_interpreter", "container": "c"}]}, "tools[0].container"),
         (
             {"client_tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}}]},

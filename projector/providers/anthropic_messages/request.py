@@ -29,7 +29,7 @@ BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "
 EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 IGNORED: Final = common.HINTS | {"store", "reasoning_summary"}
-SAMPLING: Final = frozenset({"temperature", "top_p"})
+SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
 """Parameters that later versions of the API, and some models, refuse."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from projector.conversation import entries as neutral
@@ -232,6 +232,12 @@ HOSTED: Final[Mapping[str, str]] = {
 """Tool of the Responses API that the provider runs -> the provider's own."""
 HOSTED_MEMBERS: Final = ("container", "search_context_size")
 """Members of such a tool that change nothing here."""
+HOSTED_DEFAULTS: Final[Sequence[tuple[str, object]]] = (
+    ("external_web_access", True),
+    ("filters", {}),
+    ("file_ids", []),
+)
+"""Members of such a tool, or of its container, with the value that changes nothing."""
 INTERACTION_TOOLS: Final[Mapping[str, str]] = {"googleSearch": "google_search", "codeExecution": "code_execution"}
 
 
@@ -340,14 +346,19 @@ def _thinking(value: object, request: ModelRequest, config: Body) -> Body:
     return {**config, "includeThoughts": effort != "none"}
 
 
+def _without_defaults(given: common.Given) -> common.Given:
+    members = {name: value for name, value in given.members.items() if (name, value) not in HOSTED_DEFAULTS}
+    return common.Given(members, given.path)
+
+
 def _tools(request: ModelRequest, schema_name: str) -> tuple[list[Body], list[Body]]:
     """Return the functions of the client, and the tools of the provider."""
     functions: list[Body] = []
     hosted: list[Body] = []
     for tool in common.tools_of(request.client_tools, {*HOSTED, *common.CLIENT_TOOLS}):
         if (kind := tool.text("type")) in HOSTED:
-            tool.only("type", *HOSTED_MEMBERS)
-            tool.child("container").only("type")  # a new one, which the caller's API demands
+            _without_defaults(tool).only("type", *HOSTED_MEMBERS)
+            _without_defaults(tool.child("container")).only("type")  # a new one, which the caller's API demands
             hosted.append({HOSTED[kind]: {}})
             continue
         function = common.function_of(tool)

@@ -218,9 +218,12 @@ def method_not_allowed(allowed: str) -> Problem:
 def problem_of(error: Exception) -> Problem:
     """Return the problem of an exception. An unexpected one is logged by the server; its text is not sent."""
     if isinstance(error, HTTPException):  # the router rejects the path or the method
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            return method_not_allowed((error.headers or {})["Allow"])
-        return problem("not_found" if error.status_code == HTTPStatus.NOT_FOUND else "internal_error")
+        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and "allow" in headers:
+            return method_not_allowed(", ".join(sorted(headers["allow"].split(", "))))  # the router has a set
+        found = problem({404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error"))
+        found.headers.update(headers)
+        return found
     if isinstance(error, StoreUnavailableError):
         return problem("store_unavailable")
     return error if isinstance(error, Problem) else problem("internal_error")

@@ -127,6 +127,8 @@ def failed(call: Call, reason: str) -> Result:
 
 _CONTENT: Final = {kind: PARTS[kind] for kind in ("input_text", "input_image", "input_file")}
 """Type of a part of an output -> what reads it."""
+_CONTENT_MEMBERS: Final = frozenset({"type", "text", "image_url", "detail", "file_data", "file_url", "filename"})
+"""Members that are read; a list with others is data, which would lose them."""
 
 
 def _is_content(output: Any) -> bool:
@@ -137,7 +139,7 @@ def _is_content(output: Any) -> bool:
         content_of(Given({"output": output}), "output", _CONTENT)
     except UnsupportedRequestError:
         return False
-    return True
+    return all(Given(part).members.keys() <= _CONTENT_MEMBERS for part in output)
 
 
 def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
@@ -271,7 +273,7 @@ class Turn:
                 entry = next(entries)
                 yield replace(entry, opaque=opaque) if isinstance(entry, Message | Reasoning | ToolCall) else entry
             elif is_own or opaque is not None:
-                yield Reasoning("", opaque=Opaque(self.provider, Given(item).members) if is_own else opaque)
+                yield Reasoning("", opaque=Opaque(self.provider, dict(item)) if is_own else opaque)
 
     def _is_hosted(self, item: Item) -> bool:
         """Return whether an item is a call of a tool of the provider, or another part that only it reads."""

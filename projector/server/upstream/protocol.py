@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from projector.contracts import codec
 from projector.core.faults import Fault, check_fault
@@ -97,6 +98,7 @@ async def read_out(chunks: AsyncIterator[bytes]) -> None:
             left -= len(chunk)
             if left < 0:
                 return
+            await checkpoint()  # or the limit is not kept: chunks without a pause, a source that goes on
 
 
 class Model(NamedTuple):
