@@ -78,6 +78,8 @@ class ChunkStage(JsonStage):
         is_in_text = self._arguments is None and self._output.is_in_text and self._response.get("id") is not None
         if not is_in_text or not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
             return None
+        if not self._has_ids and "responseId" in chunk:
+            return None  # a second chunk with this ID shows that IDs mean something
         candidate = candidates[0]
         if type(candidate) is not dict or index_of({"index": FIRST, **candidate}) != FIRST:
             return None
