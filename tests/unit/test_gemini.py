@@ -704,9 +704,21 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("message", "a")],
         "completed",
     ),
+    "a chunk with a member like an envelope": (
+        {},
+        [chunk({"text": "a"}), STOP | {"response": chunk({"text": "b"})}],
+        [("message", "a")],
+        "completed",
+    ),
     "a whole call that comes again under its ID": (
         {},
         [*[chunk(call(id="c", name="f", args={"a": 1}))] * 2, chunk(call(id="d", name="f", args={"a": 1})), STOP],
+        [("function_call", '{"a":1}')] * 2,
+        "completed",
+    ),
+    "equal calls under the name of their function": (
+        {},
+        [chunk(*[call(id="f", name="f", args={"a": 1})] * 2), STOP],
         [("function_call", '{"a":1}')] * 2,
         "completed",
     ),
@@ -892,7 +904,7 @@ def test_odd_streams(name: str) -> None:
     events = [event for event in (*events, *stage.close()) if isinstance(event, dict)]
     assert [told(one["item"]) for one in events if one["type"] == "response.output_item.done"] == expected
     assert events[-1]["type"] == f"response.{end}"
-    known = {"step.user_input", "repeated event", "repeated call"}
+    known = {"step.user_input", "repeated event", "repeated call", "chunk.response"}
     assert not [one for one in stage.dropped if one not in known and not one.startswith("candidates beyond")]
 
 

@@ -145,6 +145,7 @@ def test_input_at_the_end_is_read_once_and_counted(name: str, size: int) -> None
         ("anthropic_messages", [*of_messages("Hi.")[:3], start("msg_2"), *of_messages("No.")[1:]]),
         ("gemini", [part("H"), part("i."), {**part("No."), "responseId": "r2"}]),
         ("gemini", [part("Hi."), {**part("N"), "responseId": "r2"}, {**part("o."), "responseId": "r2"}]),
+        ("gemini", [{**part(text), "responseId": one} for text, one in zip("Hi. Hi. no", "1212121222", strict=True)]),
     ],
 )
 def test_the_start_of_another_response_ends_the_stream_and_is_counted(

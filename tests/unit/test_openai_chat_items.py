@@ -29,6 +29,10 @@ TEXT: Cases = {
         ],
         "0 + message | 0 text a | 0 text b | 0 text c | 0 - message completed | completed",
     ),
+    "a text of the older API that is held back, and the whole completion": (
+        [*({"id": ID, "choices": [one]} for one in ({"text": "<"}, {"message": {"content": "<"}})), chunk({}, "stop")],
+        "0 + message | 0 text < | 0 - message completed | completed",
+    ),
     "text, usage, end mark": (
         [chunk({"role": "assistant", "content": ""}), chunk({"content": "Hi"}), chunk({}, "stop"), usage_chunk(), DONE],
         "0 + message | 0 text Hi | 0 - message completed | completed",

@@ -76,7 +76,8 @@ class ChunkStage(JsonStage):
         if not isinstance(candidates, list) or len(candidates) != 1 or not _TEXT_CHUNK.issuperset(chunk):
             return None
         is_in_text = self._arguments is None and self._output.is_in_text and self._response.get("id") is not None
-        if not is_in_text or not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
+        is_known = self._has_ids or "responseId" not in chunk  # else a second one with this ID has a meaning
+        if not (is_in_text and is_known) or not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
             return None
         candidate = candidates[0]
         if type(candidate) is not dict or index_of({"index": FIRST, **candidate}) != FIRST:
@@ -175,8 +176,8 @@ class ChunkStage(JsonStage):
     def _is_repeated(self, given: Mapping[str, object]) -> bool:
         """Record a whole call; return whether it was read before, under its ID."""
         call_id = read.text_or_none(given, "id")
-        if call_id is None or not given.get("args"):
-            return False
+        if call_id in {None, read.text_or_none(given, "name")} or not given.get("args"):
+            return False  # some servers send the name of the function as the ID of each of its calls
         before, self._calls[call_id] = self._calls.get(call_id), hash(read.json_text(given))
         return before == self._calls[call_id]
 

@@ -82,8 +82,10 @@ _LEVELS_MAX: Final = 12
 
 def without_envelope(value: object) -> object:
     """Return the chunk that an envelope has, with the envelope's other members; another object as it is."""
-    inner = read.mapping_or_empty(value, ENVELOPE) if isinstance(value, dict) and ENVELOPE in value else {}
-    if CHUNK_MARKS.isdisjoint(inner) or not isinstance(value, dict):
+    if not isinstance(value, dict) or ENVELOPE not in value or not CHUNK_MARKS.isdisjoint(value):
+        return value
+    inner = read.mapping_or_empty(value, ENVELOPE)
+    if CHUNK_MARKS.isdisjoint(inner):
         return value
     return {**{name: one for name, one in value.items() if name != ENVELOPE}, **inner}
 

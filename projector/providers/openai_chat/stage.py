@@ -390,7 +390,7 @@ class OpenAIChatStage(JsonStage):
         if not (self._has_content or self._output.count) and choice.get("message") is not None:
             delta = choice["message"]  # a whole completion in one chunk; after deltas it only repeats them
         elif delta is None and choice.get("text"):
-            delta = {"content": choice["text"]}  # of the older API
+            delta, self._has_content = {"content": choice["text"]}, True  # of the older API
         events: list[Event] = []
         if isinstance(delta, dict):
             events = self._deltas.feed(delta)
