@@ -147,7 +147,7 @@ class IdempotencyKeys:
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
             while True:
-                kept = self._kept.setdefault(key, _Kept(owner_of(key[0]), digest))
+                kept = self._kept.setdefault(key, _Kept(owner_of(caller), digest))
                 self._make_room()
                 if kept.digest != digest:
                     raise HostError("idempotency_key_mismatch")
@@ -361,6 +361,7 @@ class Host:
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])
+        run.check_pending(interrupt)  # a token that was used must not use up the limits of the caller
         await self._enter(request, run)
         return self._answer(request, run, interrupt, requests.parse(InterruptAnswer, body).resume_value, BY_TOKEN)
 
