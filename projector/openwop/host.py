@@ -146,7 +146,7 @@ class IdempotencyKeys:
             path = request.scope["path"]
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
-            kept = self._kept.setdefault(key, _Kept(owner_of(key[0])))
+            kept = self._kept.setdefault(key, _Kept(owner_of(caller)))
             if len(self._kept) > KEYS_MAX:
                 most = Counter(one.owner for one in self._kept.values()).most_common(1)[0][0]
                 del self._kept[next(one for one, its in self._kept.items() if its.owner == most)]
@@ -348,6 +348,7 @@ class Host:
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])
+        run.check_pending(interrupt)  # a token that was used must not use up the limits of the caller
         await self._enter(request, run)
         return self._answer(request, run, interrupt, requests.parse(InterruptAnswer, body).resume_value, BY_TOKEN)
 

@@ -398,6 +398,17 @@ async def test_an_answer_is_a_request_of_the_caller_of_the_run(way: str) -> None
     await site.app.state.aclose()
 
 
+async def test_a_token_that_was_used_takes_nothing_from_the_caller_of_the_run() -> None:
+    site, _ = server(limited(requests_per_minute=3), Upstream(asks_first))
+    started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
+    path = (await site.interrupts(started["runId"]))["token"]
+    statuses = [(await site.run(path, ACCEPTED, key="")).status for _ in range(5)]
+    assert statuses == [200, *[409] * 4]
+    answer = await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})
+    assert (answer.status, answer.headers["x-ratelimit-remaining-requests"]) == (201, "0")
+    await site.app.state.aclose()
+
+
 async def test_a_meter_keeps_no_request() -> None:
     """A run may wait for a person longer than its input is needed."""
     meter = TokenMeter(["a"], {"input": "x" * 4_000})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -103,6 +104,29 @@ async def test_keys_of_the_caller_with_the_most_are_dropped_first(
     for caller, name in (*mine, *theirs, *mine, theirs[0]):
         await handle(keyed(caller, name))
     assert answered == ["mine", "mine too", *(f"n{n}" for n in range(9)), "n0"]
+
+
+async def test_keys_of_answers_with_tokens_are_those_of_the_caller_of_the_run(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "KEYS_MAX", 4)
+    answered: list[str] = []
+
+    async def answer(request: HostRequest, _body: object) -> Any:
+        answered.append(request.headers["idempotency-key"])
+        return Response(b"{}")
+
+    keys = IdempotencyKeys(site)
+    by_key, by_token = keys.around(answer), keys.around(answer, lambda _: nullcontext("another"))
+    for name in ("mine", "mine too"):
+        await by_key(keyed("me", name))
+    for n in range(9):
+        request = keyed("", f"n{n}")
+        request.scope["path"] = f"/v1/interrupts/{n}"
+        await by_token(request)
+    for name in ("mine", "mine too"):
+        await by_key(keyed("me", name))
+    assert answered == ["mine", "mine too", *(f"n{n}" for n in range(9))]
 
 
 async def test_a_request_may_fail_after_its_key_was_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,3 +144,21 @@ async def test_only_what_was_written_ends_an_outage(monkeypatch: pytest.MonkeyPa
             await asyncio.sleep(0)
         assert events() == ["store_unavailable", "store_available"]
     await logs.aclose()
+
+
+async def test_a_place_does_not_wait_for_the_server_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailableError("the server of the name is away")
+
+    monkeypatch.setattr(store, "put", fail)
+    monkeypatch.setattr(store, "place_of", lambda _: "place")
+    logs = StreamLogs(store, unread_s=300)
+    one = logs.begin(StreamHead("s", "owner", "one", 0, b"{}"), lambda: None, lambda _: None)
+    one.names.append(("chat_stream", "key"))
+    one.add([{"kind": "output_text.delta"}], [b"{}"])
+    one.notify()
+    await one.stored()
+    assert (logs.at("s").is_available, one.is_pending) == (True, False)
+    await logs.aclose()

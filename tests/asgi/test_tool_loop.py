@@ -526,6 +526,23 @@ async def test_no_call_gets_the_arguments_of_another(item_id: dict[str, str], ev
     assert [item["output"] for item in model.turns[1].new_items] == ["0", "1", "null"]
 
 
+@pytest.mark.parametrize("event", ["delta", "done"])
+@pytest.mark.parametrize("places", [(0, 0, 0, 1), (0, 0, 0, 0), (1, 2, 0, 1), (1, 0, 0, 1)])
+async def test_the_arguments_of_a_call_are_those_with_its_id(places: tuple[int, ...], event: str) -> None:
+    """Some servers send an item and its arguments with different indexes, or one index for all."""
+    member = "delta" if event == "delta" else "arguments"
+    events: list[Event] = [{"type": "response.created", "response": {"id": "resp"}}]
+    for at, place in enumerate(places[:2]):
+        named = {"type": f"response.function_call_arguments.{event}", "item_id": f"fc_{at}", "output_index": place}
+        events.append({**named, member: f'{{"at": {at}}}'})
+    for at, place in enumerate(places[2:]):
+        item = {"type": "function_call", "id": f"fc_{at}", "call_id": f"call_{at}", "name": "echo", "arguments": ""}
+        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
+    model = Model([*events, response()[-1]], BLUE)
+    await frames(ToolLoop(model, {"echo": lambda at=None: at}, input="Hi"))
+    assert [item["output"] for item in model.turns[1].new_items] == ["0", "1"]
+
+
 @pytest.mark.parametrize("kind", [[], {}, None, 5])
 async def test_an_item_with_a_type_that_is_no_text_does_not_end_the_loop(kind: Any) -> None:
     done = {"type": "response.output_item.done", "output_index": 0, "item": {"type": kind, "id": "x"}}

@@ -212,6 +212,7 @@ class StreamLogs:
         self._places: dict[str, StreamLogs] = {}
         self._home = ""
         """The place of new streams: otherwise each write would go to all servers of a cluster."""
+        self._place = place
         self._ping = partial(store.ping, place)
         self.waiting_bytes = 0
         self.is_available = True
@@ -423,7 +424,12 @@ class StreamLogs:
     async def _name(self, one: StreamLog) -> None:
         names = [*one.names]
         for kind, key in names:
-            await self.store.put(kind, {key: one.head.stream_id.encode()}, NAME_KEPT_S)
+            try:
+                await self.store.put(kind, {key: one.head.stream_id.encode()}, NAME_KEPT_S)
+            except StoreUnavailableError:
+                if not self._place:
+                    raise
+                # a cluster may have it at another server, which must not hold up this one: the stream has no name
         del one.names[: len(names)]
         one.wake()
 

@@ -306,9 +306,9 @@ class TurnReader:
         self._stage = provider.stage(profile)
         self._items: dict[tuple[str, str], Item] = {}
         """Type, and ID of the call or item -> the item."""
-        self._inputs: dict[object, list[str]] = {}
-        """`output_index` of events, else the ID of their item -> parts of the input of a call. Also by that ID in a
-        tuple, until an item with it has ended: several may have it."""
+        self._inputs: dict[tuple[int | None, str | None], list[str]] = {}
+        """`output_index` and item ID of events, either may be missing -> parts of the input of a call, until it ends.
+        Several calls may have one index or one ID."""
         self._own_ids: dict[tuple[str, int | str], str] = {}
         """ID that the provider sent, and `output_index` or item ID -> ID of the call: several can have one, or none."""
         self._placed_ids: set[str] = set()
@@ -446,11 +446,20 @@ class TurnReader:
 
     def _parts(self, event: CanonicalEvent) -> list[str]:
         """Return the parts of the input that an event belongs to."""
-        place, item_id = read.index_or_none(event, "output_index"), read.text_or_none(event, "item_id")
-        parts = self._inputs.setdefault(item_id if place is None else place, [])
-        if self._inputs.setdefault((item_id,), parts) is not parts:
-            self._inputs[(item_id,)] = []
-        return parts
+        key = (read.index_or_none(event, "output_index"), read.text_or_none(event, "item_id") or None)
+        return self._inputs.setdefault(key, [])
+
+    def _streamed(self, place: int | None, item_id: str | None) -> str:
+        """Return the input that was streamed for a call, and forget it; nothing if it may be that of another call.
+
+        Servers may send an item and its input with different indexes or IDs.
+        """
+        found = [key for key in self._inputs if key == (place, item_id)]
+        if not found and item_id is not None:
+            found = [key for key in self._inputs if key[1] == item_id]
+        if not found and place is not None:
+            found = [key for key in self._inputs if key[0] == place and None in {key[1], item_id}]
+        return "".join(self._inputs.pop(found[0])) if len(found) == 1 else ""
 
     def _add(self, item: Item, place: int | None = None) -> None:
         kind, item_id = read.text_or_none(item, "type"), read.text_or_none(item, "id")
@@ -462,8 +471,7 @@ class TurnReader:
                 self.dropped[f"{kind} without ID or name"] += 1
                 return
             member = INPUT_MEMBERS[kind]
-            of_id = self._inputs.pop((item_id,), [])
-            streamed = "".join(self._inputs.get(item_id if place is None else place) or of_id)
+            streamed = self._streamed(place, item_id or None)
             item = {**item, member: read.text_or_none(item, member) or streamed}
         self._items[key] = item
 
