@@ -362,11 +362,15 @@ test("a question whose answer is unknown is sent with the same key, and with a n
   const keys = [];
   await page.route("**/api/chat", (route) => {
     keys.push(route.request().headers()["idempotency-key"]);
-    const body = JSON.stringify({ status: 410, code: "events_gone", detail: "It has expired.", is_retryable: false });
-    return keys.length === 1 ? route.abort() : route.fulfill({ status: 410, contentType: "application/problem+json", body });
+    if (keys.length === 1) return route.abort();
+    const [status, code, detail] = keys.length === 2 ? [503, "overloaded", "It has not begun."] : [410, "events_gone", "It has expired."];
+    const body = JSON.stringify({ status, code, detail, is_retryable: status === 503 });
+    return route.fulfill({ status, contentType: "application/problem+json", headers: { "x-should-retry": "false" }, body });
   });
   await field().fill("Count");
   await field().press("Enter");
+  await button("Try again").click();
+  await told("It has not begun.");
   await button("Try again").click();
   await told("It has expired.");
   await page.unroute("**/api/chat");
@@ -375,7 +379,24 @@ test("a question whose answer is unknown is sent with the same key, and with a n
   keys.push((await sent).headers()["idempotency-key"]);
   (await provider.next()).end();
   await complete();
-  assert.deepEqual([keys.length, keys[0] === keys[1], new Set(keys).size], [3, true, 2]);
+  assert.deepEqual([keys.length, keys[0] === keys[2], new Set(keys).size, new Set(keys.slice(0, 3)).size], [4, true, 2, 1]);
+});
+
+test("an answer without an address, as of a server without a store, is not asked for again by a reload", async () => {
+  await page.addInitScript(() => {
+    const { fetch } = window;
+    window.fetch = async (...call) => {
+      const { body, status, headers } = await fetch(...call);
+      return new Response(body, { status, headers: [...headers].filter(([name]) => name !== "location") });
+    };
+  });
+  await page.reload();
+  const call = await ask("Count");
+  call.text("one, ");
+  await shows("one,");
+  await page.reload();
+  await button("Try again").waitFor();
+  call.end();
 });
 
 test("a second tab joins the same stream, and follows the next question", async () => {

@@ -20,4 +20,4 @@ def test_a_person_can_use_it(
 ) -> None:
     assert typescript_client.is_dir()  # its packages have the driver of the browser
     arguments = [str(nextjs_app), sys.executable, program("chromium"), str(pictures(tmp_path))]
-    assert passed(ran(["node", "nextjs_page.test.mjs", *arguments], Path(__file__).parent, limit_s=580)) == 33
+    assert passed(ran(["node", "nextjs_page.test.mjs", *arguments], Path(__file__).parent, limit_s=580)) == 34

@@ -127,11 +127,16 @@ export class PublicChatTransport {
     signal: AbortSignal | undefined,
     more: SendOptions["headers"],
   ): ReadableStream<UiMessageChunk> {
-    const headers = async (): Promise<Headers> => {
+    const headers = async (): Promise<HeadersInit> => {
       const { headers: given } = this.options;
-      const joined = new Headers(typeof given === "function" ? await given() : given);
-      new Headers(more).forEach((value, name) => joined.set(name, value));
-      return joined;
+      const own = typeof given === "function" ? await given() : given;
+      try {
+        const joined = new Headers(own);
+        new Headers(more).forEach((value, name) => joined.set(name, value));
+        return joined;
+      } catch {
+        return { "": "" }; // illegal too: `openStream` refuses it without the value, which may be a token
+      }
     };
     const connection = new AbortController();
     const close = (): void => connection.abort(signal?.reason);

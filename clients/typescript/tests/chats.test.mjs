@@ -212,6 +212,18 @@ for (const [version, ai] of Object.entries({ ai5, ai6, ai7 })) {
     }));
 }
 
+for (const where of ["the transport", "the message"]) {
+  test(`an illegal header of ${where} is the caller's error, and its value is not shown`, () =>
+    serving([], async ({ url, requests }) => {
+      const headers = { authorization: "tok\nen" };
+      const transport = new PublicChatTransport({ url, ...(where === "the transport" && { headers }) });
+      const chat = chatOf(ai7, url, { transport });
+      await chat.sendMessage({ text: "Hello" }, where === "the message" ? { headers } : {});
+      assert.deepEqual([chat.error.constructor, requests.length], [TypeError, 0]);
+      assert.equal(chat.error.message, "A header is illegal: expected Latin-1 in one line.");
+    }));
+}
+
 test("a file of the last message is refused; a body of the page may send all", () =>
   serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
     const parts = [{ type: "text", text: "Look" }, { type: "file", mediaType: "image/png", url: "data:image/png;base64," }];

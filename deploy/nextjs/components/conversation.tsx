@@ -29,7 +29,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   const stream = useStream({
     url: '/api/chat',
     onOpen: ({ location }) => {
-      if (joined.current === location) return
+      if (location !== undefined && joined.current === location) return // without a store there is none
       joined.current = location
       changeTurn(asked.current, ({ key: _, ...turn }) => ({ ...turn, location })) // another tab may have added one
     },
@@ -61,7 +61,8 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   const isLost = stream.connection === 'closed' && state.end === undefined && (isRefused || !canContinue(error))
   useEffect(() => {
     if (live === undefined || (state.end === undefined && !isLost)) return
-    const isFree = error instanceof StreamError && error.code === 'http' // a refused request has no use for its key
+    // a refused request has no use for its key; after a failure of a server its stream may be there, or still begin
+    const isFree = error instanceof StreamError && error.code === 'http' && !error.isRetryable
     changeTurn(live, ({ location: _, key, ...turn }) => ({ ...turn, state, ...(key && !isFree && { key }) }))
   }, [live, state, error, isLost, changeTurn])
 
