@@ -445,6 +445,14 @@ def test_a_printed_configuration_is_utf_8(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert tomllib.loads(output.getvalue().decode())["agents"]["default"]["model"] == "gr\u00fcn"
 
 
+def test_what_an_update_wrote_before_an_error_is_listed(run: Run, folder: Path) -> None:
+    (folder / "cases.toml").write_text('[defaults]\ndialects = ["ai_sdk"]\n')
+    (folder / "public_sse_v1_input").mkdir()
+    (folder / "public_sse_v1_input" / "invalid.ndjson").write_text("{}\n")
+    done = run("replay", str(folder), "--update")
+    assert (done.status, done.out) == (2, b"ai_sdk/mine.ndjson: new\n")
+
+
 def test_a_goldens_update_leaves_what_did_not_change(run: Run, folder: Path) -> None:
     run("replay", str(folder), "--update")
     golden = folder / "public_sse_v1" / "mine.ndjson"
