@@ -19,9 +19,9 @@ def main(argv: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the end
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # not every encoding has every character, such as in a diff
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")  # not every encoding has every character of a diff
         try:
             arguments, unknown = build_parser(words[0] if words else "").parse_known_args(words)
             if unknown:  # `parse_args` would show the usage of the whole program

@@ -161,16 +161,15 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
         for dialect in case.dialects:
             dropped: Counter[str] = Counter()
             difference = replay.compare(folder, case, dialect, update=arguments.update, dropped=dropped)
-            differences += [difference] if difference is not None else []
+            if difference is not None:  # printed now, in case a later one cannot be read or written
+                _print_difference(difference, is_update=arguments.update)
+                differences.append(difference)
         drops += [line] if (line := replay.drops_of(case, dropped)) else []
-    differences += replay.orphans(folder, every, update=arguments.update, name=arguments.name)
+    for difference in replay.orphans(folder, every, update=arguments.update, name=arguments.name):
+        _print_difference(difference, is_update=arguments.update)
+        differences.append(difference)
     if not (loaded or differences):
         raise UsageError(f"--name: no case in `{arguments.folder}` has the name `{arguments.name}`")
-    for difference in differences:
-        what = _WRITTEN[difference.what] if arguments.update else difference.what
-        print(f"{difference.dialect}/{difference.case}.ndjson: {what}")
-        if difference.diff:
-            print(paint_diff(difference.diff))
     for line in drops:
         print(line)
     if not arguments.update and any(difference.what == "golden is missing" for difference in differences):
@@ -182,6 +181,13 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     chosen = {dialect for case in loaded for dialect in case.dialects}
     print(f"{counted} {done} in {len(chosen)} dialect{'s' * (len(chosen) != 1)}, {found}")
     return 1 if (differences and not arguments.update) or (drops and arguments.fail_on_dropped) else 0
+
+
+def _print_difference(difference: replay.Difference, *, is_update: bool) -> None:
+    what = _WRITTEN[difference.what] if is_update else difference.what
+    print(f"{difference.dialect}/{difference.case}.ndjson: {what}")
+    if difference.diff:
+        print(paint_diff(difference.diff))
 
 
 def update_command(folder: str, config: str | None = None, policy: str | None = None, name: str | None = None) -> str:

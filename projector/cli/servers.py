@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from projector._errors import UsageError, missing_package
+from projector.cli.terminal import write_out
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -93,7 +94,7 @@ def _describe_store(settings: Any) -> None:
 def print_config(arguments: argparse.Namespace) -> int:
     """Print the settings in effect."""
     loaded = server_module("config.loading").read(os.environ, config=_path(arguments.file))
-    print(server_module("config.config_dump").to_toml(loaded), end="")
+    write_out(server_module("config.config_dump").to_toml(loaded).encode())  # TOML is UTF-8
     return 0
 
 

@@ -277,7 +277,7 @@ def orphans(folder: Path, cases: list[Case], *, update: bool, name: str | None =
         UsageError: one would be deleted that may be an input, because a provider has the name of its dialect.
     """
     chosen = {case.name: case.dialects for case in cases}
-    found: list[Difference] = []
+    found: dict[Path, Difference] = {}
     for dialect in DIALECTS:
         for golden in sorted((folder / dialect).glob(FILES)):
             orphan = orphan_of(golden.stem, dialect, chosen.get(golden.stem))
@@ -287,10 +287,10 @@ def orphans(folder: Path, cases: list[Case], *, update: bool, name: str | None =
                 raise UsageError(
                     f"`{golden}`: expected an input in `{inputs_of(dialect)}`: move it there, or delete it"
                 )
-            if update:
-                golden.unlink()
-            found.append(orphan)
-    return found
+            found[golden] = orphan
+    for golden in found if update else ():  # none if one of them may not be deleted
+        golden.unlink()
+    return [*found.values()]
 
 
 def is_named(case: str, name: str | None) -> bool:
@@ -315,7 +315,7 @@ def _check_paths(folder: Path) -> None:
         known_name(f"folder in `{folder}`:", path.parent.name, known)
         if not path.is_file():
             raise UsageError(f"`{path}`: expected a file")
-    for path in sorted(path for name in known for path in (folder / name).glob(f"*/**/{FILES}")):
+    for path in sorted(path for name in known for path in (folder / name).glob(f"[!.]*/**/{FILES}")):
         expected = folder / path.relative_to(folder).parts[0]
         raise UsageError(f"`{path}`: expected it directly in `{expected}`: a folder of cases has no further levels")
 

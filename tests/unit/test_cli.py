@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -413,6 +414,43 @@ def test_a_difference_that_the_output_cannot_encode(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="ascii"))
     assert cli.main(["replay", str(folder)]) == 1
     assert b"-Gr\\xfc\\xdfe\n" in output.getvalue()
+
+
+def test_an_output_that_has_its_own_handler_of_errors_keeps_it(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="utf-8", errors="surrogateescape"))
+    other = folder.rename(folder.with_name("\udcff"))
+    assert cli.main(["replay", str(other)]) == 1
+    assert b"\xff' --update\n" in output.getvalue(), "the command has the name of the folder"
+
+
+def test_an_output_that_is_closed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    assert cli.main(["init"]) == 2
+    assert capsys.readouterr().err == "projector: I/O operation on closed file.\n"
+
+
+def test_a_printed_configuration_is_utf_8(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As TOML always is: an escape such as `\\xfc` is no TOML."""
+    file = tmp_path / "projector.toml"
+    file.write_text(
+        '[agents.default]\nmodel = "gr\u00fcn"\nupstream = "u"\n[upstreams.u]\nbase_url = "http://localhost/v1"\n',
+        encoding="utf-8",
+    )
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="ascii"))
+    assert cli.main(["config", "print", str(file)]) == 0
+    assert tomllib.loads(output.getvalue().decode())["agents"]["default"]["model"] == "gr\u00fcn"
+
+
+def test_what_an_update_wrote_before_an_error_is_listed(run: Run, folder: Path) -> None:
+    (folder / "cases.toml").write_text('[defaults]\ndialects = ["ai_sdk"]\n')
+    (folder / "public_sse_v1_input").mkdir()
+    (folder / "public_sse_v1_input" / "invalid.ndjson").write_text("{}\n")
+    done = run("replay", str(folder), "--update")
+    assert (done.status, done.out) == (2, b"ai_sdk/mine.ndjson: new\n")
 
 
 def test_a_goldens_update_leaves_what_did_not_change(run: Run, folder: Path) -> None:

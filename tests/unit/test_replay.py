@@ -150,6 +150,7 @@ def test_invalid_folders(tmp_path: Path) -> None:
         ("notes/drafts/two.ndjson", None),
         pytest.param("openai_responses/.one.ndjson", None, id="a-copy-of-an-editor"),
         pytest.param("public_sse_v1/._two.ndjson", None, id="attributes-of-macOS"),
+        ("openai_responses/.ipynb_checkpoints/one.ndjson", None),
     ],
 )
 def test_files_outside_known_folders_are_rejected(folder: Path, name: str, message: str | None) -> None:
@@ -309,11 +310,13 @@ def test_a_golden_without_input(folder: Path) -> None:
     assert not stray.exists()
     recorded = folder / "anthropic_messages" / "recorded.ndjson"
     recorded.write_bytes(b"{}\n")
+    stray.touch()
     with pytest.raises(
         UsageError, match=r"recorded\.ndjson`: expected an input in `anthropic_messages_input`: move it"
     ):
         replay.orphans(folder, cases, update=True)
     assert recorded.exists(), "a recording in the wrong folder is no golden"
+    assert stray.exists(), "nothing is removed before an error"
     assert (folder / DIALECT / "one.ndjson").is_file()
 
 
