@@ -204,8 +204,8 @@ def _finish_lines() -> Iterator[str]:
     tables: dict[str, dict[str, str]] = {}
     for (reason, status), titles in apis.items():
         tables.setdefault(", ".join(titles), {})[reason] = f"`{status}`"
-    for titles, reasons in tables.items():
-        yield from (f"{titles}:", "", *_list(reasons), "")
+    for owners, reasons in tables.items():
+        yield from (f"{owners}:", "", *_list(reasons), "")
 
 
 def _list(rows: Mapping[str, str]) -> Iterator[str]:
