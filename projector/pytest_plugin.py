@@ -87,7 +87,7 @@ class _File(pytest.File):
             raise self.CollectError(str(error)) from None
         if not cases:
             return []
-        command = update_command(str(folder), *_configuration(self.config), self.path.stem)
+        command = update_command(str(folder), *_configuration(self.config), glob.escape(self.path.stem))
         if kind not in _inputs():
             chosen = cases[self.path.stem].dialects if self.path.stem in cases else None
             orphan = replay.orphan_of(self.path.stem, kind, chosen)

@@ -78,6 +78,13 @@ ROWS: Final[dict[str, Row]] = {
     "Gemini, an ID in each chunk": (
         "gemini", [{**part(text, "STOP"), "responseId": text} for text in ("H", "i", ".")], "Hi.", {},
     ),
+    "Gemini, an ID that two of its chunks share": (
+        "gemini", [{**part(one), "responseId": one} for one in "1223"] + [part("", "STOP")], "1223", {},
+    ),
+    "Gemini, counts under another ID": (
+        "gemini",
+        [part("H"), part("i.", "STOP"), {"responseId": "r2", "usageMetadata": {"promptTokenCount": 9}}], "Hi.", {},
+    ),
     "Claude, another start after its stop reason": (
         "anthropic_messages", [*of_messages("Hi.")[:-1], start("msg_2")], "Hi.", {"start of another response": 1},
     ),
@@ -144,8 +151,7 @@ def test_input_at_the_end_is_read_once_and_counted(name: str, size: int) -> None
     [
         ("anthropic_messages", [*of_messages("Hi.")[:3], start("msg_2"), *of_messages("No.")[1:]]),
         ("gemini", [part("H"), part("i."), {**part("No."), "responseId": "r2"}]),
-        ("gemini", [part("Hi."), {**part("N"), "responseId": "r2"}, {**part("o."), "responseId": "r2"}]),
-        ("gemini", [{**part(text), "responseId": one} for text, one in zip("Hi. Hi. no", "1212121222", strict=True)]),
+        ("gemini", [{**part(text), "responseId": one} for text, one in zip("Hi. Hi. no", "1111112323", strict=True)]),
     ],
 )
 def test_the_start_of_another_response_ends_the_stream_and_is_counted(

@@ -53,9 +53,8 @@ class ChunkStage(JsonStage):
         self._pages: set[str] = set()
         self._calls: dict[str, int] = {}
         """ID of the model -> hash of its whole call."""
-        self._last_id: str | None = None
         self._has_ids = False
-        """Whether two chunks in a row had one ID: in some gateways, each has its own."""
+        """Whether a second chunk had the ID of the response: in some gateways, each has its own."""
 
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of a chunk, or of a list of chunks."""
@@ -111,10 +110,9 @@ class ChunkStage(JsonStage):
             return self._dropped.drop(NO_CHUNK)
         self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")
         known, response_id = self._response.get("id"), read.text_or_none(chunk, "responseId")
-        self._has_ids |= response_id is not None and response_id == self._last_id
-        if self._has_ids and response_id not in {None, known}:
+        self._has_ids |= response_id is not None and response_id == known
+        if self._has_ids and response_id not in {None, known} and chunk.get("candidates"):
             return self._another()
-        self._last_id = response_id or self._last_id
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         events = self._identify(chunk, response_id, data)
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
