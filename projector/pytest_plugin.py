@@ -18,6 +18,7 @@ where a folder of cases is used.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
