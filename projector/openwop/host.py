@@ -122,6 +122,8 @@ class _Kept:
     digest: bytes = b""
     response: Response | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+    """Requests that have the lock or wait for it."""
 
 
 class IdempotencyKeys:
@@ -150,10 +152,16 @@ class IdempotencyKeys:
             if len(self._kept) > KEYS_MAX:
                 most = Counter(one.owner for one in self._kept.values()).most_common(1)[0][0]
                 del self._kept[next(one for one, its in self._kept.items() if its.owner == most)]
-            async with kept.lock:
-                if kept.response is None:  # a request that fails leaves its key to the next one
-                    kept.response, kept.digest = await handler(request, body), digest
-                    return kept.response
+            kept.users += 1
+            try:
+                async with kept.lock:
+                    if kept.response is None:  # a request that fails leaves its key to the next one
+                        kept.response, kept.digest = await handler(request, body), digest
+                        return kept.response
+            finally:
+                kept.users -= 1
+                if kept.response is None and not kept.users and self._kept.get(key) is kept:
+                    del self._kept[key]
             if kept.digest != digest:
                 raise HostError("idempotency_key_mismatch")
             headers = present(location=kept.response.headers.get("location")) | {"openwop-Idempotent-Replay": "true"}

@@ -97,9 +97,15 @@ async def test_keys_of_the_caller_with_the_most_are_dropped_first(
 
     async def answer(request: HostRequest, _body: object) -> Any:
         answered.append(request.headers["idempotency-key"])
+        if answered[-1] == "fails":
+            raise HostError("not_found")
         return Response(b"{}")
 
     handle = IdempotencyKeys(site).around(answer)
+    for number in range(9):
+        with pytest.raises(HostError):
+            await handle(keyed(f"failing{number}", "fails"))  # leaves no key that pushes out another
+    answered.clear()
     mine, theirs = [("me", "mine"), ("me", "mine too")], [(caller, f"n{n}") for n, caller in enumerate(others)]
     for caller, name in (*mine, *theirs, *mine, theirs[0]):
         await handle(keyed(caller, name))
