@@ -481,11 +481,14 @@ class RedisStore:
         )
         if not exists or head is None:
             return "unknown"
-        with reading():
-            last, seal = ends(newest)
-        if seal is not None:
-            return "sealed"
-        owner = _head_of(stream_id, head).owner
+        try:
+            with reading():
+                last, seal = ends(newest)
+            if seal is not None:
+                return "sealed"
+            owner = _head_of(stream_id, head).owner
+        except UnreadableError:  # of this stream only: the leases of others are renewed with its own
+            return "unknown"
         return self._written.setdefault(stream_id, Written(owner, last, self._limits)), last
 
     def _unread_ms(self, stream_id: str, read: bytes | None) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX
+from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX, _unchunked
 from tests.asgi.conftest import in_time, plays
 from tests.asgi.process import DEMO, lines_of, running
 from tests.waiting import wait_until
@@ -194,6 +195,20 @@ async def test_a_stream_has_the_framing_of_its_version(
     assert head.startswith(b"HTTP/1.1 200 ")
     assert [line for line in head.split(b"\r\n") if line.startswith((b"connection:", b"transfer-encoding:"))] == framing
     assert (content.startswith(ends[0]), content.endswith(ends[1])) == (True, True)
+
+
+@pytest.mark.parametrize(("headers", "expected"), [([], 4), ([(b"content-length", b"4")], 0)])
+async def test_a_length_that_an_answer_to_http_1_0_has_is_checked(headers: Any, expected: int) -> None:
+    """uvicorn rejects what is longer than it expects: 0 here, once all was sent; 3 of a send that was cancelled."""
+
+    async def send(_message: Any) -> None: ...
+
+    cycle: Any = SimpleNamespace(send=send, response_started=False, chunked_encoding=None)
+    unchunked = _unchunked(cycle)
+    await unchunked({"type": "http.response.start", "status": 200, "headers": headers})
+    cycle.response_started, cycle.expected_content_length = True, 0 if headers else 3
+    await unchunked({"type": "http.response.body", "body": b"more"})
+    assert cycle.expected_content_length == expected
 
 
 async def test_a_body_without_end_after_the_response_ends_with_the_connection(serve: Any) -> None:

@@ -134,6 +134,7 @@ async def test_a_stream_of_a_key_that_was_removed_does_not_hide_the_others(tmp_p
     ("meta", "frame"),
     [
         (b"{}", b"{}"),
+        (b"[]", b"{}"),
         (b"[1]", b"{}"),
         (b"", b"{}"),
         (b'{"policy": 7}', b"{}"),
@@ -153,8 +154,37 @@ async def test_a_stream_of_another_version_does_not_hide_the_others(meta: bytes 
     for part in ("", "/events"):
         answer = await one.get(f"/api/v1/streams/other{part}", "ann")
         assert (answer.status, answer.json()["code"]) == (503, "store_unavailable")
-    assert {found["stream_id"] for found in await one.recent(is_admin=True)} == {"other", row["stream_id"]}
+    outcome = "interrupted" if meta is None else "unreadable"  # frames are not read for a list
+    outcomes = {found["stream_id"]: found["outcome"] for found in await one.recent(is_admin=True)}
+    assert outcomes == {"other": outcome, row["stream_id"]: "completed"}
     assert (await one.get("/streams/other", is_admin=True, method="DELETE")).status == 204
+    await one.app.state.aclose()
+
+
+async def test_an_interrupted_stream_of_another_version_is_in_the_log(tmp_path: Path) -> None:
+    one = site(DemoUpstream(pace_s=0), store={"kind": "sqlite", "path": str(tmp_path / "store.db")})
+    await one.ask(key="ann", body={"message": "hello"})
+    (row,) = await one.recent("ann")
+    kept = one.app.state.logs.store
+    assert await kept.open((await kept.find(row["stream_id"])).head._replace(stream_id="other", meta=b"[1]"))
+    with capture_logs() as logs:
+        await kept.seal("other", reason="stream_interrupted")
+        await wait_until(lambda: "stream_interrupted" in {line["event"] for line in logs})
+    await one.app.state.aclose()
+
+
+async def test_a_stream_of_a_dialect_that_this_version_does_not_have() -> None:
+    one = site(DemoUpstream(pace_s=0))
+    await one.ask(key="ann", body={"message": "hello"})
+    (row,) = await one.recent("ann")
+    kept = one.app.state.logs.store
+    head = (await kept.find(row["stream_id"])).head
+    frames = (await kept.read(row["stream_id"], 0, 1_000_000)).frames
+    meta = head.meta.replace(b'"dialect":"public_sse_v1"', b'"dialect":"public_sse_v9"')
+    assert await kept.open(head._replace(stream_id="other", meta=meta))
+    assert await kept.seal("other", first=1, frames=frames)
+    answers = [await one.get(f"/api/v1/streams/other/events{query}", "ann") for query in ("", "?dialect=public_sse_v1")]
+    assert [answer.status for answer in answers] == [503, 200]
     await one.app.state.aclose()
 
 

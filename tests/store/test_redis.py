@@ -178,6 +178,17 @@ async def test_a_stream_that_cannot_be_read_hides_no_other_one(
         assert [one.head.stream_id for one in await rig.other.recent(9)] == ["t"]
 
 
+async def test_a_running_stream_that_cannot_be_read_ends_no_other_one(redis_server: RedisServer) -> None:
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        for name in ("s", "t"):
+            assert await rig.one.open(head(name))
+        await rig.client.set(*await rig.client.keys("*head:s"), b"garbage")
+        await rig.client.delete(*await rig.client.keys("*lease:s"))
+        renewed = await rig.one.renew(["s", "t"])
+        assert {name: one.lost for name, one in renewed.items()} == {"s": "unknown", "t": None}
+
+
 async def test_an_index_of_another_version_ends_no_lease(redis_server: RedisServer) -> None:
     async with redis(redis_server, SMALL) as rig:
         assert isinstance(rig, RedisRig)

@@ -161,12 +161,15 @@ class _LastTransport:
 def _unchunked(cycle: RequestResponseCycle) -> Send:
     """Return the `send` of a request that accepts no chunks: the connection ends with the body (RFC 9112, 6.1)."""
     sends: Send = cycle.send  # type: ignore[assignment]
+    has_length = True
 
     async def send(message: Message) -> None:
+        nonlocal has_length
         if not cycle.response_started:
-            if not any(name.lower() == b"content-length" for name, _ in message.get("headers", ())):
+            has_length = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
+            if not has_length:
                 cycle.chunked_encoding = False
-        elif not cycle.expected_content_length:
+        elif not has_length:  # otherwise uvicorn checks it
             cycle.expected_content_length = len(message.get("body", b""))
         await sends(message)
 

@@ -108,6 +108,8 @@ def log_response(
         stored = StoredStream.of(status.head)
         name = stored.dialect if dialect is None else chosen_dialect(dialect, dialects or stored.dialects)
         options = dialect_options(scope)
+        with reading():  # it may be of a dialect that this version does not have
+            replay = stored.replay(name, after=after, options=options, output_format="ndjson" if is_json else "sse")
         stats = StreamStats(
             stream_id=status.head.stream_id,
             request_id=request_id(scope),
@@ -120,7 +122,7 @@ def log_response(
             session = LogSession(
                 site.logs.store,
                 stats,
-                stored.replay(name, after=after, options=options, output_format="ndjson" if is_json else "sse"),
+                replay,
                 held,
                 after=after,
                 timeouts=site.settings.timeouts,

@@ -484,7 +484,7 @@ class StreamLogs:
         with contextlib.suppress(StoreError), reading():
             if (status := await self.store.find(stream_id)) is not None:
                 caller = status.head.owner[:CALLER_MAX_CHARS]
-                known = {"caller": caller, **codec.loads(status.head.meta).get("request", {})}
+                known = {"caller": caller, **dict(codec.loads(status.head.meta)).get("request", {})}
         log.warning("stream_interrupted", stream_id=stream_id, **known)
 
     async def _delete_leftovers(self) -> None:
