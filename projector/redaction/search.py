@@ -144,21 +144,41 @@ def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
 
 def option(flag: str, cursor: Cursor, before: str, keys: KeyRules, *, is_joined: bool = False) -> Take | None:
     """Decide about the argument of an option among the words of a command; `is_joined` if no blank precedes it."""
-    for _ in range(_WORDS_MAX):
+    has_options = False
+    for count in range(_WORDS_MAX):
         start = cursor.at
-        word = cursor.run(_WORD)
+        word = _shell_word(cursor)
         if word.startswith(flag) if is_joined else word == flag:
             cursor.at = start + len(flag)
             if is_joined and cursor.peek().isspace():
                 return None
             return any_value(cursor, Place(before, "password", keys))
-        if not cursor.run(BLANKS):
+        has_options = has_options or word.startswith("-")
+        is_prose = count >= _OPERANDS_MAX and not has_options
+        if is_prose or not word or not cursor.run(BLANKS):
             return None
     return None
 
 
-_WORD: Final = re.compile(r"[^\s;&|\"'`]*+[\"'`]?+")
+def _shell_word(cursor: Cursor) -> str:
+    """Return a word of a command with its quotes, and move after it; an empty text if a quote is not closed."""
+    start = cursor.at
+    cursor.run(_WORD)
+    while (quote := cursor.peek()) and quote in _IN_QUOTES:
+        cursor.at += 1
+        cursor.run(_IN_QUOTES[quote])
+        if cursor.peek() != quote:
+            return ""
+        cursor.at += 1
+        cursor.run(_WORD)
+    return cursor.text[start : cursor.at]
+
+
+_WORD: Final = re.compile(r"[^\s;&|\"'`]*+")
+_IN_QUOTES: Final = {quote: re.compile(f"[^{quote}\r\n]{{0,96}}+") for quote in "\"'"}
 _WORDS_MAX: Final = 24
+_OPERANDS_MAX: Final = 2
+"""Words before the first option of a command. More are prose: `mysql is a database`."""
 
 
 def second(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:

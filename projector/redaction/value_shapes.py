@@ -382,10 +382,12 @@ def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
 
     Directly behind `=` or `:` a name is one too, except in calls, as in `password=hunter`. Elsewhere a name is code.
     """
-    plain = _IDEOGRAPHS.sub("", word).rstrip(".,;:)]}")
+    if not place.key.isascii():
+        word = _IDEOGRAPHS.sub("", word)
+    plain = word.rstrip(".,;:)]}")
     is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
     is_count = place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits
-    if is_count or is_no_value(plain, place.keys) or _MEMBER.fullmatch(word) is not None:
+    if is_count or is_no_value(word, place.keys) or _MEMBER.fullmatch(word) is not None:
         return False
     if place.is_variable or place.is_parameter or ("-" in place.head[-1:] and "=" in place.link):
         return not is_path(plain)

@@ -299,6 +299,10 @@ WHOLE = (
     "password: §「hunter2」§ x",
     "密码\uff1a§hunter2\uff0c请登录",
     "비밀번호 = §hunter2",
+    "DB_PASSWORD=§我爱北京天安门",
+    "api_key: §中kX9mQ2vT7wLzR4",
+    'sqlcmd -S "tcp:db" -U sa -P §hunter2',
+    "mysql -u'root' -p'§hunter2§' db",
     "รหัสผ่าน: §kX9mQ2vT7w",
     "पासवर्ड: §kX9mQ2vT7w",
     "كلمة المرور: §kX9mQ2vT7w",
@@ -316,6 +320,12 @@ def test_a_value_is_withheld_whatever_its_shape(text: str) -> None:
     value, _, after = rest.partition("§")
     whole = before + value + after
     assert REDACTOR.text(whole).value == streamed(whole) == f"{before}<redacted>{after}"
+
+
+def test_prose_after_the_name_of_a_command_is_not_held() -> None:
+    stream = REDACTOR.message_stream()
+    text = "mysql is a database that many people use"
+    assert len("".join(stream.feed(char).value for char in text)) > len(text) - 8
 
 
 SHOWN = (
