@@ -48,14 +48,15 @@ UNCITED: Final = "citations without a text"
 _REASONS: Final[Mapping[tuple[str, str | None], str]] = {
     ("incomplete", "length"): "length model_length max_tokens max_output_tokens max_new_tokens token_limit error_limit"
     " model_context_window_exceeded",
-    ("incomplete", "content_filter"): "content_filter content_filtered guardrail_intervened safety image_safety"
-    " recitation language blocklist prohibited_content spii model_armor sensitive refusal error_toxic",
+    ("incomplete", "content_filter"): "content_filter content-filter content_filtered guardrail_intervened safety"
+    " image_safety recitation image_recitation language blocklist prohibited_content image_prohibited_content spii"
+    " model_armor escalation sensitive refusal error_toxic",
     ("failed", "malformed_function_call"): "malformed_function_call function_call_filter malformed_tool_use"
-    " unexpected_tool_call",
+    " malformed_model_output malformed_response unexpected_tool_call too_many_tool_calls missing_thought_signature",
     ("cancelled", None): "abort cancelled canceled user_cancel",
 }
 _OWN_REASONS: Final[Mapping[str, str]] = {
-    "incomplete": "insufficient_system_resource time_limit timeout not_finished pause_turn other",
+    "incomplete": "insufficient_system_resource time_limit timeout not_finished pause_turn other image_other no_image",
     "failed": "error network_error",
 }
 REASONS: Final[Mapping[str, tuple[str, str | None]]] = {
