@@ -364,6 +364,17 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
     return _symbolic(cursor, place) or _bare(cursor, place, is_any=True)
 
 
+def argument(cursor: Cursor) -> Take | None:
+    """Decide about an argument that is a password, whatever it looks like: no option, and not to be filled in."""
+    cursor.run(BLANKS)
+    quote = cursor.peek() if cursor.peek() in QUOTED else ""
+    cursor.at += len(quote)
+    first = cursor.peek()
+    if not first or first.isspace() or first in ("<", "[", "$", "-", quote):
+        return None
+    return Take(cursor.at, Quoted(quote, joins=True) if quote else Word("`;|&"))
+
+
 def _neighbour(cursor: Cursor, place: Place, *, is_near: bool = True) -> Take | None:
     """Decide about the next word or column behind a key: it must look random, or `is_near` and be hexadecimal."""
     char = cursor.peek()
@@ -469,6 +480,17 @@ def _string(cursor: Cursor, place: Place) -> Take | None:
 _OPTION: Final = re.compile(r"\\*[\"'`]--?[A-Za-z]")
 
 
+def mixed_string(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a string in quotes where words and names stand too."""
+    start = cursor.at
+    content = cursor.run(_OPEN_STRING)
+    cursor.at = start
+    return _string(cursor, place) if shapes.is_mixed(content.strip(QUOTES)) else None
+
+
+_OPEN_STRING: Final = re.compile(r"[\"'`]?[^\"'`\s]{0,96}+")
+
+
 def _markup(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the content of an element: everything up to its closing tag."""
     cursor.run(SPACES)
@@ -565,6 +587,7 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "phrase": _phrase,
     "column": _column,
     "string": _string,
+    "mixed": mixed_string,
     "markup": _markup,
     "header": _header,
     "field": _field,

@@ -24,7 +24,7 @@ from typing import Final
 from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
 from projector.redaction import value_shapes as shapes
-from projector.redaction.assignments import BEFORE_CHARS, Decide, Take, after_key, any_value, quoted
+from projector.redaction.assignments import BEFORE_CHARS, Decide, Take, after_key, argument, mixed_string
 from projector.redaction.format_search import PLAIN_CHARS, FormatSearch, RunSearch
 from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces, sequence
 from projector.redaction.policy import CREDENTIALS, Policy
@@ -142,7 +142,7 @@ def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
     return None if is_public else Take(0, Wrapped(_TOKEN))
 
 
-def option(flag: str, cursor: Cursor, before: str, keys: KeyRules, *, is_joined: bool = False) -> Take | None:
+def option(flag: str, cursor: Cursor, _before: str, _keys: KeyRules, *, is_joined: bool = False) -> Take | None:
     """Decide about the argument of an option among the words of a command; `is_joined` if no blank precedes it."""
     has_options = False
     for count in range(_WORDS_MAX):
@@ -152,7 +152,7 @@ def option(flag: str, cursor: Cursor, before: str, keys: KeyRules, *, is_joined:
             cursor.at = start + len(flag)
             if is_joined and cursor.peek().isspace():
                 return None
-            return any_value(cursor, Place(before, "password", keys))
+            return argument(cursor)
         has_options = has_options or word.startswith("-")
         is_prose = count >= _OPERANDS_MAX and not has_options
         if is_prose or not word or not cursor.run(BLANKS):
@@ -181,9 +181,11 @@ _OPERANDS_MAX: Final = 2
 """Words before the first option of a command. More are prose: `mysql is a database`."""
 
 
-def second(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
+def second(cursor: Cursor, before: str, keys: KeyRules, *, is_mixed: bool = False) -> Take | None:
     """Decide about the second of two strings in quotes, of which the first is a name without blanks."""
-    return quoted(cursor, Place(before, "password", keys), is_any=True) if cursor.sequence(_FIRST) else None
+    if not cursor.sequence(_FIRST) or cursor.peek() not in _IN_QUOTES:
+        return None
+    return mixed_string(cursor, Place(before, "password", keys)) if is_mixed else argument(cursor)
 
 
 _FIRST: Final = tuple(
@@ -202,6 +204,7 @@ READERS: Final[Mapping[str, Decide]] = {
     "encoded-pem": encoded_pem,
     **{f"option-{flag}": partial(option, f"-{flag}") for flag in "pPwakA"},
     "second": second,
+    "mixed-second": partial(second, is_mixed=True),
     "joined-p": partial(option, "-p", is_joined=True),
 }
 """Name of a reader in the rule files -> its decision."""

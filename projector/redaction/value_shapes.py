@@ -276,6 +276,14 @@ _CHOSEN: Final = re.compile(r"(?=.{8})(?=\D*[0-9])(?=.*?\w(?:!|\$++[0-9a-z]|@[0-
 """A password as people choose it: a word, a digit, a symbol inside or at the end."""
 
 
+def is_mixed(value: str) -> bool:
+    """Return whether a word has a digit or a symbol that words, names and paths do not have."""
+    return _NO_WORD.fullmatch(value) is not None
+
+
+_NO_WORD: Final = re.compile(r"(?!/)(?=\S*[0-9!@#$%^&*+=~])\S+")
+
+
 def is_hex_key(value: str) -> bool:
     """Return whether a word has the digits of a generated key or UUID: 32 or more, hexadecimal, in one case."""
     digits = value.replace("-", "")
