@@ -1,4 +1,4 @@
-"""mkdocs.yml names each page once, and the copies of the pages have no link that leads to nothing."""
+"""mkdocs.yml names each page once, the copies of the pages have no link that leads to nothing, and docs/ stays short."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from deploy.site.pages import LISTS, ROOT, SOURCES, found, list_of, rewritten
 TEXT: Final = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION: Final = yaml.safe_load(TEXT.partition("\nnav:\n")[2])
 PAGES: Final = found(SOURCES)
+WORDS_MAX: Final = 28_000
+"""Words of the pages of docs/, besides the decisions: what a person can read in two hours."""
 
 
 def names(entry: Any) -> Iterator[str]:
@@ -31,6 +33,11 @@ def test_each_page_has_one_entry() -> None:
     named = [page.as_posix() for page in PAGES if not any(map(page.is_relative_to, LISTS))]
     expected = sorted([*named, *(f"{folder}/index.md" for folder in LISTS)])
     assert sorted(names(NAVIGATION)) == expected, "mkdocs.yml, `nav`: add the page for its readers"
+
+
+def test_the_pages_stay_short() -> None:
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").glob("*.md"))
+    assert words <= WORDS_MAX, "docs/*.md: a new sentence replaces another"
 
 
 def test_the_readers() -> None:
