@@ -1,4 +1,4 @@
-"""mkdocs.yml names each page once, the copies of the pages have no link that leads to nothing, and docs/ stays short."""
+"""mkdocs.yml names each page once, the copies of pages have no link that leads to nothing, and docs/ stays short."""
 
 from __future__ import annotations
 
