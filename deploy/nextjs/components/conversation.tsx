@@ -50,10 +50,11 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     resume(location)
   }, [location, last, isRunning, resume])
 
-  // the page was left before the answer had an address: the server knows the request by its key
+  // the page was left before the answer had an address: the server knows the request by its key; for an approval it
+  // may have forgotten it, and a tool would run twice
   useEffect(() => {
     const left = turns[last]
-    if (left?.key && left.state === undefined) begin(turns, left.key)
+    if (left?.key && left.state === undefined && !left.approval) begin(turns, left.key)
   }, [])
 
   const asking = live === undefined ? undefined : turns[live]
