@@ -34,6 +34,9 @@ def secret_of(row: Format) -> tuple[str, str]:
     found = anchor.search(sample)
     assert found is not None
     start = found.end()
+    if row.value.startswith(("option-", "joined-")):
+        rest = re.split(rf"\s-{row.value[-1]}\s?", sample, maxsplit=1)[1]
+        return rest.split()[0], sample[: len(sample) - len(rest)]
     if row.value:
         rest = sample[start:].lstrip("=")
         return rest.rstrip("\"'}"), sample[: len(sample) - len(rest)]
