@@ -311,6 +311,9 @@ def test_what_follows_an_answer_of_the_host_is_another_step(run: Run) -> None:
     assert said.count("finish-step") == 2
     late = types(run(CREATED, *call, delta("output_text", 1, "a"), output, delta("output_text", 1, "b"), COMPLETED))
     assert late.count("start-step") == 1, "clients drop a text that is open where a step ends"
+    search = added(1, "web_search_call")
+    open_call = types(run(CREATED, search, *call, output, delta("output_text", 2, "a"), COMPLETED))
+    assert open_call.count("start-step") == 1, "clients make a second call of the end of one of an earlier step"
 
 
 @pytest.mark.parametrize(("level", "kind"), [(5, "data-approval"), (6, "tool-approval-request")])

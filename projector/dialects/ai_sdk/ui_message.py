@@ -71,6 +71,8 @@ class UiMessage(page.PageRun):
         self.is_in_step = False
         self.has_answer = False
         """Whether the host has answered a function of the step."""
+        self.open_items: set[str] = set()
+        """Items that are not done."""
         self.texts: dict[str, TextItem] = {}
         """Messages and reasoning items that are not done."""
         self.text_delta: Chunk = {}

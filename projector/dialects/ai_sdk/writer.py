@@ -201,18 +201,26 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
 
 
 def on_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
-    """Write the start of an item, in a step: a new one behind an answer of the host.
+    """Write the start of an item, in a step: a new one behind an answer of the host, unless an item is open.
 
-    A client that sends answers by itself would do so for a last step with answered functions.
+    A client that sends answers by itself would do so for a last step with answered functions. It drops an open text
+    where a step ends, and makes a call of the next step out of what follows for an open one.
     """
-    ended = end_step(ui) if ui.has_answer and not any(item.open for item in ui.texts.values()) else []
+    ended = end_step(ui) if ui.has_answer and not ui.open_items else []
+    ui.open_items.add(frame["item_id"])
     return ended + begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
+
+
+def on_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the end of an item."""
+    ui.open_items.discard(frame["item_id"])
+    return ITEMS.get(frame["item_type"], OTHER)[1](ui, frame)
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **page.HANDLED,
     Kind.OUTPUT_ITEM_ADDED: on_added,
-    Kind.OUTPUT_ITEM_DONE: lambda ui, frame: ITEMS.get(frame["item_type"], OTHER)[1](ui, frame),
+    Kind.OUTPUT_ITEM_DONE: on_done,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, page.TEXT),
     Kind.MESSAGE_CITATION: ui_message.on_citation,
