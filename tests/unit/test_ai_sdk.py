@@ -316,12 +316,13 @@ def test_what_follows_an_answer_of_the_host_is_another_step(run: Run) -> None:
     assert open_call.count("start-step") == 1, "clients make a second call of the end of one of an earlier step"
 
 
+@pytest.mark.parametrize("members", [{"arguments": "{}"}, {"arguments": ""}, {}])
 @pytest.mark.parametrize(("level", "kind"), [(5, "data-approval"), (6, "tool-approval-request")])
-def test_an_approval_by_level(run: Run, level: int, kind: str) -> None:
-    item = done(0, "mcp_approval_request", name="book", server_label="desk", arguments="{}")
+def test_an_approval_by_level(run: Run, level: int, kind: str, members: Event) -> None:
+    item = done(0, "mcp_approval_request", name="book", server_label="desk", **members)
     said = run(CREATED, item, COMPLETED, level=level)
-    assert [chunk["type"] for chunk in of(said, "data-approval", "tool-approval-request")] == [kind]
-    [complete] = of(said, "tool-input-available")
+    complete, asked = of(said, "tool-input-available", "data-approval", "tool-approval-request", "tool-input-error")
+    assert (complete["input"], asked["type"]) == ({}, kind)
     assert {**complete, **PROVIDER} == complete
     assert said[-1]["finishReason"] == "tool-calls"
 

@@ -141,12 +141,14 @@ def _call_status(ui: UiMessage, call: Call, frame: Frame) -> list[Chunk]:
     chunks = _name(ui, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if "arguments_text" in tool and not call.has_input:
         chunks += _complete(ui, call, frame)
-    if tool["status"] == "awaiting_approval" and not call.is_awaiting:
+    is_asked = tool["status"] == "awaiting_approval" and not call.is_awaiting
+    is_over = tool["status"] in ENDED_STATUSES and not call.is_answered
+    if (is_asked or is_over) and not call.has_input:
+        chunks += [*_ensure_start(ui, call), *_input(call, call.shortened)]
+    if is_asked:
         call.is_awaiting = True
         chunks += _approval(ui, call)
-    if tool["status"] in ENDED_STATUSES and not call.is_answered:
-        if not call.has_input:
-            chunks += [*_ensure_start(ui, call), *_input(call, call.shortened)]
+    if is_over:
         chunks += _result(ui, call, tool["status"])
     return chunks
 
