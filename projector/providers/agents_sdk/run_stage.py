@@ -255,6 +255,11 @@ class RunStage:
         return [*events, {"type": "projector.tool_output", **output}]
 
     @property
+    def is_responding(self) -> bool:
+        """Whether a response of the model has begun and not ended."""
+        return self._phase == "open"
+
+    @property
     def _has_ended(self) -> bool:
         return self._phase not in {"idle", "open"}
 
