@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from projector.contracts.stream_rules import check_stream
-from projector.server import Projection, PublicSSEResponse
+from projector.server import Projection, PublicSSEResponse, public_stream
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.telemetry.stream_stats import Terminal
 from tests.asgi import in_process
@@ -470,6 +470,39 @@ async def test_however_a_run_ends(
     assert last["agent"] == "triage"
     assert b"the-prompt-of-the-host" not in client.body
     assert b"the-words-of-an-exception" not in client.body
+
+
+async def test_a_slow_reader_of_a_run_that_fails_gets_all_of_its_response(lab: Lab) -> None:
+    """The SDK discards what is not read by then, and calls a model's mistake what may be a truncated stream."""
+    await lab.answer(streams(response(Text("no object"))))
+    run = agents.Runner.run_streamed(lab.agent(output_type=Answer), "hi")
+    stream = public_stream(run)
+    parts = [await anext(stream)]
+    await asyncio.wait({run.run_loop_task})
+    parts += [data async for data in stream]
+    frames = [json.loads(part.removeprefix(b"data: ")) for part in b"".join(parts).split(b"\n\n") if part]
+    assert "".join(frame["delta"] for frame in of_kind(frames, "message.delta")) == "no object"
+    assert frames[-1]["error"]["code"] == "run_model_behavior"
+
+
+async def test_a_run_waits_for_its_reader_between_turns(lab: Lab) -> None:
+    ran = asyncio.Event()
+
+    @agents.function_tool(name_override="weather")
+    async def notes(city: str) -> str:
+        ran.set()
+        return city
+
+    await lab.answer(streams(ONE_TOOL), streams(response(Text("Fair."), response_id="r_2")))
+    run = agents.Runner.run_streamed(lab.agent(tools=[notes]), "hi")
+    stream = public_stream(run)
+    await anext(stream)
+    await ran.wait()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert (run.current_turn, run.is_complete) == (1, False)
+    said = b"".join([data async for data in stream])
+    assert (run.current_turn, b'"status":"completed","response_text":"Fair."' in said) == (2, True)
 
 
 async def awaits_what_was_cancelled(*_anything: Any) -> str:

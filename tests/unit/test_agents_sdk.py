@@ -330,8 +330,24 @@ def test_d18_calls_wait_for_approval() -> None:
     assert (shown[-1]["kind"], shown[-1]["final"]["status"]) == ("final", "completed")
 
 
-def test_an_answer_to_a_call_of_an_earlier_stream() -> None:
-    earlier = SimpleNamespace(type="tool_call_item", call_id="call_1", raw_item=call(name="delete"))
+@pytest.mark.parametrize(
+    ("kind", "member", "asked"),
+    [
+        ("shell_call", "action", {"commands": ["rm -r /a"], "timeout_ms": None}),
+        ("apply_patch_call", "operation", {"type": "delete_file", "path": "a.py"}),
+        ("function_call", "arguments", {}),
+    ],
+)
+def test_d18_an_approval_shows_what_is_asked_for(kind: str, member: str, asked: Event) -> None:
+    raw_item = {"type": kind, "call_id": "call_1", member: asked or ""}
+    request = approval(raw_item, call_id="call_1", name="f", arguments=None if asked else "")
+    shown = frames([*feed(taker := RunStage(), raw(CREATED), raw(COMPLETED)), *taker.close([request])])
+    assert [frame["tool"]["arguments_json"] for frame in shown if frame["kind"] == "tool.status"] == [asked]
+
+
+@pytest.mark.parametrize("item_type", ["tool_call_item", "handoff_call_item"])
+def test_an_answer_to_a_call_of_an_earlier_stream(item_type: str) -> None:
+    earlier = SimpleNamespace(type=item_type, raw_item=call(name="delete"))
     other = SimpleNamespace(type="message_output_item", raw_item=message())
     taker = RunStage([other, earlier])
     shown = frames([*feed(taker, tool_output("gone"), tool_output("unknown", "call_9")), *taker.close()])

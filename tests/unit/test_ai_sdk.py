@@ -295,7 +295,9 @@ def test_no_client_runs_a_call_with_a_part_of_its_input(
         "tool-output-available",
     ]
     broken = run(*events, ends="upstream_reset")
-    assert of(broken, "tool-input-available", "tool-input-error") == []
+    assert types(of(broken, "tool-input-available", "tool-input-error")) == ["tool-input-error"]
+    later = [COMPLETED, NEXT, CREATED, delta("output_text", 0, "a"), COMPLETED]
+    assert types(run(*events, *later, run=True)).count("start-step") == 1, "clients look in the last step"
 
 
 def test_what_follows_an_answer_of_the_host_is_another_step(run: Run) -> None:
@@ -311,14 +313,18 @@ def test_what_follows_an_answer_of_the_host_is_another_step(run: Run) -> None:
     assert said.count("finish-step") == 2
     late = types(run(CREATED, *call, delta("output_text", 1, "a"), output, delta("output_text", 1, "b"), COMPLETED))
     assert late.count("start-step") == 1, "clients drop a text that is open where a step ends"
+    search = added(1, "web_search_call")
+    open_call = types(run(CREATED, search, *call, output, delta("output_text", 2, "a"), COMPLETED))
+    assert open_call.count("start-step") == 1, "clients make a second call of the end of one of an earlier step"
 
 
+@pytest.mark.parametrize("members", [{"arguments": "{}"}, {"arguments": ""}, {}])
 @pytest.mark.parametrize(("level", "kind"), [(5, "data-approval"), (6, "tool-approval-request")])
-def test_an_approval_by_level(run: Run, level: int, kind: str) -> None:
-    item = done(0, "mcp_approval_request", name="book", server_label="desk", arguments="{}")
+def test_an_approval_by_level(run: Run, level: int, kind: str, members: Event) -> None:
+    item = done(0, "mcp_approval_request", name="book", server_label="desk", **members)
     said = run(CREATED, item, COMPLETED, level=level)
-    assert [chunk["type"] for chunk in of(said, "data-approval", "tool-approval-request")] == [kind]
-    [complete] = of(said, "tool-input-available")
+    complete, asked = of(said, "tool-input-available", "data-approval", "tool-approval-request", "tool-input-error")
+    assert (complete["input"], asked["type"]) == ({}, kind)
     assert {**complete, **PROVIDER} == complete
     assert said[-1]["finishReason"] == "tool-calls"
 

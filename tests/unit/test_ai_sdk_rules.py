@@ -84,6 +84,7 @@ ROWS: Final[list[tuple[str, str, Edit]]] = [
     ("already_open", CALL, again("text-start")),
     ("not_closed", CALL, drop("text-end")),
     ("not_closed", "chat-reasoning-summary", drop("reasoning-end")),
+    ("call_step", CALL, lambda chunks: chunks.insert(at(chunks, "tool-input-available"), {"type": "start-step"})),
     ("call_unique", CALL, again("tool-input-start")),
     ("call_known", CALL, drop("tool-input-start")),
     ("call_known", CALL, put("tool-output-available", toolCallId="hunter2")),

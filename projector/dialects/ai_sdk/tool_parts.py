@@ -43,7 +43,12 @@ def on_status(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the status of a tool."""
     call, tool = ui.calls[frame["item_id"]], frame["tool"]
     call.id = call.id or ui.call_ids.allocate(tool["tool_call_id"])
-    return _call_status(ui, call, frame) if tool["tool_type"] in CALLED else _provider_tool_status(ui, call, tool)
+    if tool["tool_type"] not in CALLED:
+        return _provider_tool_status(ui, call, tool)
+    was_held, chunks = call.is_held, _call_status(ui, call, frame)
+    if was_held and not call.is_held:
+        ui.open_items.discard(call.item_id)
+    return chunks
 
 
 def on_output(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -111,19 +116,20 @@ def on_code_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
 # the end
 
 
-def write_missing_results(ui: UiMessage) -> list[Chunk]:
+def write_missing_results(ui: UiMessage, *, has_failed: bool) -> list[Chunk]:
     """Write a result for each call that nobody has to run or approve.
 
-    A later response has passed it, or its input was cut.
+    Its input was cut, or a later response of a stream that did not fail has passed it.
     """
     chunks: list[Chunk] = []
     for call in ui.calls.values():
         if call.is_answered:
             continue
-        if call.is_shortened and not call.has_input:
+        if call.is_held:
             chunks += _invalid_input(call, json_text(call.shortened), TOO_LONG)
-        elif call.has_input and not ui.is_last(call):
+        elif call.has_input and not has_failed and not ui.is_last(call):
             chunks += answer(call, ANSWERED)
+    ui.open_items.clear()
     return chunks
 
 
@@ -141,12 +147,14 @@ def _call_status(ui: UiMessage, call: Call, frame: Frame) -> list[Chunk]:
     chunks = _name(ui, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if "arguments_text" in tool and not call.has_input:
         chunks += _complete(ui, call, frame)
-    if tool["status"] == "awaiting_approval" and not call.is_awaiting:
+    is_asked = tool["status"] == "awaiting_approval" and not call.is_awaiting
+    is_over = tool["status"] in ENDED_STATUSES and not call.is_answered
+    if (is_asked or is_over) and not call.has_input:
+        chunks += [*_ensure_start(ui, call), *_input(call, call.shortened)]
+    if is_asked:
         call.is_awaiting = True
         chunks += _approval(ui, call)
-    if tool["status"] in ENDED_STATUSES and not call.is_answered:
-        if not call.has_input:
-            chunks += [*_ensure_start(ui, call), *_input(call, call.shortened)]
+    if is_over:
         chunks += _result(ui, call, tool["status"])
     return chunks
 

@@ -49,6 +49,11 @@ class Call(page.PageCall):
     sources: set[str] = field(default_factory=set)
     """Addresses of the sources that were written."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its input waits for the host's answer, because it was cut."""
+        return self.is_shortened and not self.has_input
+
 
 @dataclass(slots=True, eq=False)
 class Image:
@@ -71,6 +76,8 @@ class UiMessage(page.PageRun):
         self.is_in_step = False
         self.has_answer = False
         """Whether the host has answered a function of the step."""
+        self.open_items: set[str] = set()
+        """Items that are not done, or of which the input is held."""
         self.texts: dict[str, TextItem] = {}
         """Messages and reasoning items that are not done."""
         self.text_delta: Chunk = {}

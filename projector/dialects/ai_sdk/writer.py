@@ -62,8 +62,8 @@ def begin_step(ui: UiMessage) -> list[Chunk]:
 
 
 def end_step(ui: UiMessage) -> list[Chunk]:
-    """End the step if one is open."""
-    if not ui.is_in_step:
+    """End the step if one is open and nothing in it is."""
+    if not ui.is_in_step or ui.open_items:
         return []
     ui.is_in_step = False
     return [{"type": "finish-step"}]
@@ -201,18 +201,29 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
 
 
 def on_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
-    """Write the start of an item, in a step: a new one behind an answer of the host.
+    """Write the start of an item, in a step: a new one behind an answer of the host, unless an item is open.
 
-    A client that sends answers by itself would do so for a last step with answered functions.
+    A client that sends answers by itself would do so for a last step with answered functions. It drops an open text
+    where a step ends, and makes a call of the next step out of what follows for an open one.
     """
-    ended = end_step(ui) if ui.has_answer and not any(item.open for item in ui.texts.values()) else []
+    ended = end_step(ui) if ui.has_answer else []
+    ui.open_items.add(frame["item_id"])
     return ended + begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
+
+
+def on_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the end of an item, which stays open if its input waits for the host's answer."""
+    item_id = frame["item_id"]
+    chunks = ITEMS.get(frame["item_type"], OTHER)[1](ui, frame)
+    if item_id not in ui.calls or not ui.calls[item_id].is_held:
+        ui.open_items.discard(item_id)
+    return chunks
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **page.HANDLED,
     Kind.OUTPUT_ITEM_ADDED: on_added,
-    Kind.OUTPUT_ITEM_DONE: lambda ui, frame: ITEMS.get(frame["item_type"], OTHER)[1](ui, frame),
+    Kind.OUTPUT_ITEM_DONE: on_done,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, page.TEXT),
     Kind.MESSAGE_CITATION: ui_message.on_citation,
@@ -273,5 +284,5 @@ class AiSdk(page.PageWriter[UiMessage]):
     def _finish(self, frame: Frame) -> list[Chunk]:
         ui = self._run
         texts = ui_message.write_missing_texts(ui, frame.get("final", {}))
-        results = tool_parts.write_missing_results(ui) if frame["kind"] == Kind.FINAL else []
+        results = tool_parts.write_missing_results(ui, has_failed=frame["kind"] == Kind.ERROR)
         return [*texts, *results, *end_step(ui), *self._changed(self._steps.close())]

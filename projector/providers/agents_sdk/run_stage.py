@@ -154,6 +154,9 @@ RUN_ITEM_EVENTS: Final[Mapping[str, str]] = {
 }
 """Name of a `run_item_stream_event` -> type of its run item."""
 
+CALL_ITEMS: Final = frozenset({"tool_call_item", "handoff_call_item"})
+"""Run items of calls of functions."""
+
 REQUEST: Final = "mcp_approval_request"
 """Item of a call that waits for approval. Those of the provider's own MCP servers are items of a response."""
 
@@ -252,6 +255,11 @@ class RunStage:
         return [*events, {"type": "projector.tool_output", **output}]
 
     @property
+    def is_responding(self) -> bool:
+        """Whether a response of the model has begun and not ended."""
+        return self._phase == "open"
+
+    @property
     def _has_ended(self) -> bool:
         return self._phase not in {"idle", "open"}
 
@@ -316,7 +324,7 @@ def _earlier_calls(run_items: Iterable[Any]) -> dict[str, CanonicalEvent]:
             numbers = responses[response_id]
             numbers.response_id = response_id
             raw["id"], _ = numbers.next_id(STEMS.get(str(raw.get("type")), "item"))
-        if getattr(one, "type", None) == "tool_call_item" and (call_id := getattr(one, "call_id", None)):
+        if getattr(one, "type", None) in CALL_ITEMS and (call_id := read.text_or_none(raw, "call_id")):
             calls[call_id] = raw
     return calls
 
@@ -372,10 +380,15 @@ def _output(item: Any, raw: Mapping[str, object]) -> object:
 
 
 def _request_item(approval: Any) -> dict[str, object]:
-    """Return a call that waits for approval as the item that the contract has for it (D18)."""
+    """Return a call that waits for approval as the item that the contract has for it (D18).
+
+    Calls of a shell and patches have an action or an operation in place of arguments.
+    """
+    raw = _members(approval.raw_item)
+    asked = raw.get("action", raw.get("operation", {}))
     return {
         "type": REQUEST,
         "id": f"approval_{approval.call_id}",
         "name": approval.name,
-        "arguments": approval.arguments or "",
+        "arguments": approval.arguments or codec.dumps_exact(asked).decode(),
     }

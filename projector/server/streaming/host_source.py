@@ -10,6 +10,7 @@ events of the model cannot pass for the host's.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -278,20 +279,39 @@ class AgentRun:
         self._result = result
         self._events: Any = result.stream_events()
         self._stage = RunStage(result.new_items, partial(_is_rejected, result))
+        self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
+        """Bytes that the client has not taken; None at the end."""
+        self._reading: asyncio.Task[None] | None = None
         self._has_begun = False
         self._is_over = False
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         """Yield the events as bytes; raise `UpstreamError` if the run failed and its responses do not report it."""
+        self._reading = asyncio.create_task(self._read())
+        self._reading.add_done_callback(lambda _: self._chunks.put_nowait(None))
+        try:
+            while (data := await self._chunks.get()) is not None:
+                yield data
+                self._chunks.task_done()
+            await self._reading
+        finally:
+            self._reading.cancel()
+
+    async def _read(self) -> None:
+        """Keep the events as bytes. A response is read as it comes: the SDK discards what is not read if a run fails.
+
+        It goes on after a turn when the events were read, so those that follow a response wait for the client.
+        """
         try:
             async for event in self._events:
-                if data := self._encode(self._stage.feed(event)):
-                    yield data
+                self._keep(self._stage.feed(event))
+                if not self._stage.is_responding:
+                    await self._chunks.join()
         except Exception as error:
             events, fault = self._stage.fail(error)
             # before the first byte a failure is a problem document, except for the ends that only a run has
-            if (self._has_begun or fault is None or fault.code in RUN_FAULTS) and (data := self._encode(events)):
-                yield data
+            if self._has_begun or fault is None or fault.code in RUN_FAULTS:
+                self._keep(events)
             if fault is None:
                 return
             if fault is FAULTS["internal_error"]:
@@ -299,20 +319,21 @@ class AgentRun:
             raise upstream_error(fault, getattr(error, "response", None)) from error
         else:
             self._is_over = True
-            last = self._stage.close(self._result.interruptions, is_cancelled=_is_cancelled(self._result))
-            if data := self._encode(last):
-                yield data
+            self._keep(self._stage.close(self._result.interruptions, is_cancelled=_is_cancelled(self._result)))
 
     async def aclose(self) -> None:
         """Cancel the run, and wait until its connections are closed."""
         if not self._is_over:
             self._result.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         await self._events.aclose()
 
-    def _encode(self, events: Iterable[CanonicalEvent]) -> bytes:
-        data = encode(events, self._stage.dropped)
-        self._has_begun = self._has_begun or bool(data)
-        return data
+    def _keep(self, events: Iterable[CanonicalEvent]) -> None:
+        if data := encode(events, self._stage.dropped):
+            self._has_begun = True
+            self._chunks.put_nowait(data)
 
 
 def _is_rejected(result: StreamedRun, name: str, call_id: str) -> bool:

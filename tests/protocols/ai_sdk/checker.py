@@ -27,6 +27,7 @@ _ROWS: Final = (
     Rule("not_open", "spec", "a delta and an end belong to a part that has started", _SOURCE),
     Rule("already_open", "spec", "a part that is open does not start again", _SOURCE),
     Rule("not_closed", "project", "parts have ended before their step finishes", "docs/dialects.md"),
+    Rule("call_step", "spec", "a call has its complete input before the next step starts", _SOURCE),
     # calls
     Rule("call_unique", "project", "a call starts once", "docs/dialects.md"),
     Rule("call_known", "spec", "chunks of a call follow its start", _SOURCE),
@@ -103,6 +104,8 @@ class AiSdkChecker:
     def _check_step(self, *, is_start: bool) -> list[Finding]:
         found = [] if self._is_in_step != is_start else [Finding("step_order", "expected steps in turn")]
         self._is_in_step = is_start
+        if is_start and self._calls.keys() - self._complete:
+            found.append(Finding("call_step", "expected the complete input of each call before the next step"))
         return found + ([] if is_start else self._check_closed(is_step=False))
 
     def _check_closed(self, *, is_step: bool) -> list[Finding]:
