@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from projector.server.http.problems import json_answer, no_content, problem, req
 from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
 from projector.server.ownership import is_id
+from projector.server.streaming.clock import repeat
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.request_facts import headers_of
@@ -305,6 +307,8 @@ class Claim:
         self._store = store
         place = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
         self._key = hashlib.sha256("\n".join((caller, scope["path"], key)).encode()).hexdigest()
+        self._ours = b""
+        """What this request has stored under its key."""
         self._request = hashlib.sha256(place.encode() + b"\n" + codec.dumps(body)).hexdigest()
 
     async def enter(self, stream_id: str) -> StreamStatus | None:
@@ -313,7 +317,7 @@ class Claim:
         Raises:
             Problem: the key was used with another request, or the stream of the first one does not begin or is gone.
         """
-        ours = codec.to_keep(codec.dumps({"stream_id": stream_id, "request": self._request}))
+        ours = self._ours = self._value(stream_id)
         began_at = time.monotonic()
         while (waited_s := time.monotonic() - began_at) < WAIT_S:
             claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
@@ -335,7 +339,8 @@ class Claim:
     @asynccontextmanager
     async def held(self, stream_id: str, has_begun: Callable[[], bool]) -> AsyncGenerator[None, None]:
         """Hold the key while its stream runs; a refused request may be sent again with the same key."""
-        holding = asyncio.create_task(self._hold(stream_id))
+        hold = partial(self._put, WAIT_S, self._ours)
+        holding = asyncio.create_task(repeat(hold, WAIT_S / 3))
         try:
             yield
         finally:
@@ -343,17 +348,16 @@ class Claim:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([holding])
                 if has_begun():
-                    await self._put(stream_id, KEPT_S, has_ended=True)
+                    await self._put(KEPT_S, self._value(stream_id, has_ended=True))
                 else:
-                    with suppress(StoreUnavailableError):
-                        await self._store.update(KIND, [self._key], lambda _: [None], 0)
+                    await self._put(0, None)
 
-    async def _hold(self, stream_id: str) -> None:
-        while True:
-            await asyncio.sleep(WAIT_S / 3)
-            await self._put(stream_id, WAIT_S)
+    def _value(self, stream_id: str, **more: bool) -> bytes:
+        return codec.to_keep(codec.dumps({"stream_id": stream_id, "request": self._request, **more}))
 
-    async def _put(self, stream_id: str, ttl_s: float, **more: bool) -> None:
-        value = {"stream_id": stream_id, "request": self._request, **more}
+    async def _put(self, ttl_s: float, value: bytes | None) -> None:
+        """Keep, replace or remove the value of the key, unless it has lapsed and belongs to another request."""
         with suppress(StoreUnavailableError):
-            await self._store.put(KIND, {self._key: codec.to_keep(codec.dumps(value))}, ttl_s)
+            await self._store.update(
+                KIND, [self._key], lambda stored: [value] if stored[0] in {None, self._ours} else None, ttl_s
+            )
