@@ -35,7 +35,7 @@ from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
 from projector.server.ownership import is_id
 from projector.server.streaming.clock import repeat
-from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of, written
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
@@ -130,7 +130,7 @@ def log_response(
                 headers=[(b"location", location(scope, stats.stream_id).encode()), *run_headers(stored.options)],
                 is_json=is_json,
             )
-            if not await session.seek():
+            if not await session.seek(receive):
                 await no_content(scope)(scope, receive, send)
                 return
             with site.streams.reading(session):
@@ -197,21 +197,27 @@ async def _stream(request: Request) -> Response:
         document["last_event_id"] = last["event_id"]
     if status.seal is not None:
         is_final = last is not None and last["kind"] == Kind.FINAL and not status.seal.reason
-        document["status"] = last["final"]["status"] if last is not None and is_final else "error"
+        with reading():
+            document["status"] = last["final"]["status"] if last is not None and is_final else "error"
         if status.seal.reason:
             document["last_event_id"] += await _closing_events(site, stored, status, status.seal.at_ms)
     present = {name: value for name, value in document.items() if value is not None}
     return json_answer(present, request.scope)
 
 
-async def replayed(site: Site, status: StreamStatus, replay: StreamReplay) -> list[bytes]:
-    """Return what a replay makes of all frames of a log."""
-    read, written = 0, []
-    while read < status.last:
-        frames = (await site.logs.store.read(status.head.stream_id, read, PAGE_BYTES)).frames
-        written.append(replay.feed(frames_of(frames)))
-        read += len(frames)
-    return written
+async def replayed(site: Site, status: StreamStatus, replay: StreamReplay, reader: str | None = None) -> list[bytes]:
+    """Return what a replay makes of all frames of a log; `reader` as in `log_response`.
+
+    Raises:
+        Problem: the reader has too many streams, or the server has.
+    """
+    read, made = 0, []
+    with site.streams.admitted(reader or status.head.owner):
+        while read < status.last:
+            frames = (await site.logs.store.read(status.head.stream_id, read, PAGE_BYTES)).frames
+            made.append(written(replay, frames))
+            read += len(frames)
+    return made
 
 
 async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus, at_ms: int) -> int:
