@@ -11,11 +11,13 @@ from structlog.testing import capture_logs
 
 from projector.server.app import Generations, create_app
 from projector.server.config.settings import Settings
+from projector.server.control.rate_limits import FallbackBudgets
 from projector.server.http.stored_streams import KIND, Claim
 from projector.server.ownership import Ownership
 from projector.server.streaming import clock, local_logs, stream_logs
 from projector.server.streaming.local_logs import LocalLogs
 from projector.server.streaming.stream_logs import StreamLogs
+from projector.store.budgets import Limit
 from projector.store.memory import MemoryStore
 from projector.store.protocol import StreamHead, UnreadableError
 
@@ -96,6 +98,15 @@ async def test_values_that_cannot_be_written_do_not_hold_up_others(
         await ownership.aclose()
     assert [line["error_type"] for line in lines] == [error.__name__]
     assert [found is not None for found in await store.get("response", ["resp_1", "resp_2"])] == [False, True]
+
+
+async def test_an_unreadable_budget_is_counted_here_and_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    logs = StreamLogs(store, unread_s=300)
+    monkeypatch.setattr(store.budgets, "take", Fails(store.budgets.take, 1, UnreadableError))
+    limit = Limit("requests", 60.0, 5)
+    (level,), receipts = await FallbackBudgets(store.budgets, logs).take("ann", [(limit, 1.0)])
+    assert (level.remaining, len(receipts), logs.is_available) == (4, 1, True)
 
 
 async def test_repeated_work_goes_on() -> None:

@@ -35,6 +35,7 @@ from projector.store.protocol import (
     StoreFullError,
     StoreUnavailableError,
     StreamHead,
+    UnreadableError,
     new_stream_id,
     reading,
 )
@@ -285,7 +286,9 @@ class StreamLogs:
             self._wake.set()
 
     def on_unavailable(self, error: StoreUnavailableError) -> None:
-        """Report that the store failed, and try it again until it is back."""
+        """Report that the store failed, unless only one value is unreadable, and try it again until it is back."""
+        if isinstance(error, UnreadableError):
+            return
         self._away(error)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
