@@ -171,6 +171,21 @@ async def test_a_frame_that_no_dialect_can_write(
     assert (later.status, (await later.problem())["code"]) == (503, "store_unavailable")
 
 
+async def test_a_log_that_goes_while_it_is_read_ends_its_readers(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    await upstream(Provider(text_events, 6))
+    site = serve(**agents(upstream_port), heartbeat_s=0.05)
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    reader = await events_of(site, answer)
+    data = await until(reader, b"message.delta")
+    await site.state.logs.store.delete(answer.headers["x-stream-id"])
+    frames = frames_of(data + await reader.rest())
+    assert [frame["event_id"] for frame in frames] == [*range(1, len(frames) + 1)]
+    assert frames[-1]["error"]["code"] == "stream_interrupted"
+
+
 async def test_a_reader_that_leaves_before_its_event_is_there_is_not_admitted_any_more(
     serve: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

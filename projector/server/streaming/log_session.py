@@ -241,7 +241,9 @@ class LogSession(ResponseSession):
                     await self._wait(self._heartbeat_s)
             await writer.end(b"")
         except Problem as error:
-            if self._state.apply(Signal.FAIL) and not self._state.is_committed:
+            if self._state.is_committed:  # the log was deleted, or has expired
+                await writer.end(self._replay.interrupt(self.stats.stream_id, time.time()))
+            elif self._state.apply(Signal.FAIL):
                 self._problem = error
         except StoreUnavailableError:
             if not self._state.is_committed:
