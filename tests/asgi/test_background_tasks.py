@@ -71,6 +71,18 @@ async def test_logs_go_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     await logs.aclose()
 
 
+async def test_a_log_that_cannot_be_read_is_lost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    monkeypatch.setattr(store, "find", Fails(store.find, error=UnreadableError))
+    lost: asyncio.Queue[str] = asyncio.Queue()
+    logs = StreamLogs(store, unread_s=300)
+    await store.open(HEAD)
+    logs.begin(HEAD._replace(producer="two"), lambda: None, lost.put_nowait).notify()
+    assert await lost.get() == "sealed"
+    assert logs.is_available
+    await logs.aclose()
+
+
 async def test_logs_in_memory_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     store = MemoryStore()

@@ -35,6 +35,7 @@ from projector.store.protocol import (
     StoreFullError,
     StoreUnavailableError,
     StreamHead,
+    StreamStatus,
     UnreadableError,
     new_stream_id,
     reading,
@@ -451,7 +452,7 @@ class StreamLogs:
         if is_sealed or await self._is_ours(one, is_sealed=True):
             self.on_seal(one)
         else:
-            self.lose(one, "unknown" if await self.store.find(stream_id) is None else "sealed")
+            self.lose(one, "unknown" if await self._found(one) is None else "sealed")
 
     def on_seal(self, one: StreamLog) -> None:
         """Forget a log that is complete."""
@@ -460,10 +461,16 @@ class StreamLogs:
 
     async def _is_ours(self, one: StreamLog, *, is_sealed: bool = False) -> bool:
         """Return whether an earlier attempt succeeded, whose answer was lost."""
-        status = await self.store.find(one.head.stream_id)
+        status = await self._found(one)
         if status is None or status.head != one.head:
             return False
         return status.seal is None if not is_sealed else status.seal is not None and not status.seal.reason
+
+    async def _found(self, one: StreamLog) -> StreamStatus | None:
+        try:
+            return await self.store.find(one.head.stream_id)
+        except UnreadableError:  # it holds up no other stream
+            return None
 
     def lose(self, one: StreamLog, reason: Loss) -> None:
         """Go on without the log of a stream; its readers elsewhere find that it is interrupted or gone."""
