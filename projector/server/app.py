@@ -333,7 +333,7 @@ class Generations:
         """Read the settings and use them for new requests; keep the old ones if they are invalid, and return None."""
         try:
             settings, app, needs_restart, cautions = await asyncio.to_thread(self._build, read)
-        except (UsageError, OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - it is reported, and the old settings stay
             self.refuse(str(error) if isinstance(error, UsageError) else type(error).__name__)
             return None
         old, self._app = self._app, app

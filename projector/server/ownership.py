@@ -18,7 +18,8 @@ from projector.contracts import codec
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.server.http.problems import problem
-from projector.store.protocol import Store, StoreUnavailableError, reading
+from projector.server.telemetry.logs import log_crash
+from projector.store.protocol import Store, StoreUnavailableError, UnreadableError, reading
 
 _KEPT_MAX: Final = 100_000
 """Maximum entries of each kind in memory; about 20 MB when full."""
@@ -88,9 +89,12 @@ class BackgroundWrites(ABC, Generic[K, V]):
             batch, self._waiting = self._waiting, {}
             try:
                 await self._put(batch)
-            except StoreUnavailableError:
-                self._waiting = {key: value for key, value in batch.items() if self._is_wanted(key)} | self._waiting
-                await asyncio.sleep(_RETRY_S)
+            except Exception as error:  # noqa: BLE001 - the next values are to be written all the same
+                if isinstance(error, StoreUnavailableError) and not isinstance(error, UnreadableError):
+                    self._waiting = {key: value for key, value in batch.items() if self._is_wanted(key)} | self._waiting
+                    await asyncio.sleep(_RETRY_S)
+                else:
+                    log_crash("task_crashed", error)
 
 
 class _Owner(NamedTuple):

@@ -58,7 +58,7 @@ def reading() -> Iterator[None]:
     """Raise `UnreadableError` for a stored value that its reader rejects."""
     try:
         yield
-    except (LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         raise UnreadableError("the store has data that this version cannot read") from None
 
 

@@ -297,9 +297,10 @@ class RedisStore:
         states: list[Command] = [("HMGET", self._state(one), "cancel", "read") for one in ids]
         written = {one: self._written[one] for one in ids if one in self._written}
         sizes = [self._index.sized(one, known.owner, known.size) for one, known in written.items()]
-        answers = accepted(await self._connection.run_all([*leases, *states]))
+        answers = await self._connection.run_all([*leases, *states])
         renewed: dict[str, Renewal] = {}
-        for stream_id, is_held, (cancel, read) in zip(ids, answers, answers[len(ids) :], strict=False):
+        for stream_id, is_held, state in zip(ids, accepted(answers[: len(ids)]), answers[len(ids) :], strict=True):
+            cancel, read = state if isinstance(state, list) else (None, None)  # or its key is of another type
             lost = None if is_held else await self._renew_lapsed(stream_id)
             renewed[stream_id] = Renewal(lost, cancel is not None, self._unread_ms(stream_id, read))
             if lost is not None:
@@ -470,15 +471,16 @@ class RedisStore:
 
     async def _adopt(self, stream_id: str) -> tuple[Written, int] | Refusal:
         """Return the state of a log and the number of its last frame in Redis, or why nothing can be appended."""
-        newest, exists, head = accepted(
-            await self._connection.run_all(
-                [
-                    ("XREVRANGE", self._log(stream_id), "+", "-", "COUNT", 1),
-                    ("EXISTS", self._log(stream_id)),
-                    ("GET", self._head(stream_id)),
-                ]
-            )
+        answers = await self._connection.run_all(
+            [
+                ("XREVRANGE", self._log(stream_id), "+", "-", "COUNT", 1),
+                ("EXISTS", self._log(stream_id)),
+                ("GET", self._head(stream_id)),
+            ]
         )
+        if (refusal := _refusal(answers[0])) is not None:
+            return refusal
+        newest, exists, head = accepted(answers)
         if not exists or head is None:
             return "unknown"
         try:
@@ -528,4 +530,7 @@ def _refusal(answer: object) -> Refusal | None:
         return "sealed"
     if "equal or smaller" in str(answer):  # it was appended, and the answer lost
         return None
-    raise refused(answer)
+    failure = refused(answer)
+    if isinstance(failure, UnreadableError):  # the key is of another type
+        return "unknown"
+    raise failure

@@ -253,6 +253,21 @@ async def test_keys_are_cached_and_fetched_for_an_unknown_key(keys: KeyServer, m
     assert keys.requests == 2
 
 
+async def test_no_token_is_valid_after_the_last_key_was_removed(
+    keys: KeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("projector.server.http.token_verifier._FRESH_S", 0.0)
+    keys.hold(key_set("one"))
+    found = authenticator(jwks=None, jwks_url=keys.url)
+    await found.caller(scope(token()))
+    keys.hold("<html>")
+    await found.caller(scope(token()))
+    keys.hold('{"keys": []}')
+    with pytest.raises(Problem) as caught:
+        await found.caller(scope(token()))
+    assert caught.value.code == "auth_unavailable"
+
+
 async def test_keys_of_a_server_with_an_own_authority(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector.server.config.settings import Limits, Settings
+from projector.server.http import connection
 from projector.server.http.connection import Connections, Listener
 from projector.server.process import server
 from projector.server.telemetry import logs
@@ -75,8 +76,9 @@ async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason:
             for answers in (reader, other_reader):  # one without a request would give way
                 assert await answers.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             for _ in range(3):
-                async with connected(site) as (refused, _):
-                    answer = await refused.read()
+                async with connected(site) as (refused, asking):
+                    asking.write(HEAD)
+                    answer = await refused.read()  # the connection is not reset
                     assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n")
             writer.write(b"[]")  # those that are open go on
             await reader.readuntil(b"must be a JSON object")
@@ -86,6 +88,17 @@ async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason:
     assert reported(lines, reason)[0] == ("warning", 1), "further ones are in the next line"
     while not (await probed(site)).startswith(b"HTTP/1.1 200"):  # noqa: ASYNC110 - the server is another thread
         await asyncio.sleep(0.01)
+
+
+async def test_a_flood_of_refused_connections_is_reset(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_REFUSED_MAX", 0)
+    site = serve(limits={"max_connections_per_address": 1})
+    async with connected(site) as (reader, writer), connected(site) as (refused, asking):
+        asking.write(HEAD)
+        with contextlib.suppress(ConnectionResetError):
+            await refused.read()
+        writer.write(PROBE)
+        await reader.readuntil(b"ok\n")
 
 
 @pytest.mark.parametrize("sent", [b"", PROBE[:-2]])

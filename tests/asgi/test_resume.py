@@ -10,8 +10,10 @@ from typing import Any, Final
 import pytest
 
 from projector.dialects import DIALECTS
+from projector.server.streaming import log_session
 from tests.asgi.callers import keys
 from tests.asgi.conftest import Answer, Peer, Site, frames_of
+from tests.waiting import wait_until
 
 CHAT: Final = "/api/v1/chat/stream"
 AGENT: Final = {"upstream": "one", "model": "m", "dialects": [*DIALECTS]}
@@ -136,6 +138,68 @@ async def test_the_state_of_an_interrupted_stream_counts_its_end(serve: Any, ups
     frames = await (await events_of(site, answer)).frames()
     assert frames[-1]["error"]["code"] == "stream_interrupted"
     assert (state["status"], state["last_event_id"]) == ("error", len(frames))
+
+
+async def test_the_state_of_an_interrupted_stream_counts_as_a_reader(
+    serve: Any, upstream: Any, text_events: Any
+) -> None:
+    await upstream(Provider(text_events, 6))
+    site = serve(limits={"max_streams_per_caller": 1})
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    await site.state.logs.store.seal(answer.headers["x-stream-id"], reason="stream_interrupted")
+    state = await site.get(answer.headers["location"])
+    assert (state.status, (await state.problem())["code"]) == (429, "too_many_streams")
+
+
+async def test_a_frame_that_no_dialect_can_write(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    """A reader that has begun is cut off, and does not wait for a store that is away."""
+    await upstream(Provider(text_events, 6))
+    site = serve(**agents(upstream_port), heartbeat_s=0.05)
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    reader = await events_of(site, answer, "", "dialect=responses")
+    await until(reader, b"output_text.delta")
+    stream_id, store = answer.headers["x-stream-id"], site.state.logs.store
+    bad = {"stream_id": stream_id, "event_id": 99, "kind": "message.delta"}
+    assert store.append_now(stream_id, store._open[stream_id].last + 1, [json.dumps(bad).encode()]) is None
+    with pytest.raises(asyncio.IncompleteReadError):
+        await reader.rest()
+    later = await events_of(site, answer, "", "dialect=responses")
+    assert (later.status, (await later.problem())["code"]) == (503, "store_unavailable")
+
+
+async def test_a_log_that_goes_while_it_is_read_ends_its_readers(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    await upstream(Provider(text_events, 6))
+    site = serve(**agents(upstream_port), heartbeat_s=0.05)
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    reader = await events_of(site, answer)
+    data = await until(reader, b"message.delta")
+    await site.state.logs.store.delete(answer.headers["x-stream-id"])
+    frames = frames_of(data + await reader.rest())
+    assert [frame["event_id"] for frame in frames] == [*range(1, len(frames) + 1)]
+    assert frames[-1]["error"]["code"] == "stream_interrupted"
+
+
+async def test_a_reader_that_leaves_before_its_event_is_there_is_not_admitted_any_more(
+    serve: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_session, "BEHIND_S", 600)
+    await upstream(Provider(text_events, 6))
+    site = serve()
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    streams = site.state.streams
+    _, writer = await site.connect()
+    writer.write(f"GET {answer.headers['location']}/events?after=999 HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    await wait_until(lambda: streams._all_admitted == 2)
+    writer.close()
+    await wait_until(lambda: streams._all_admitted == 1)
 
 
 @pytest.mark.parametrize("on_disconnect", ["cancel", "continue"])

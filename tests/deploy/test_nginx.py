@@ -212,6 +212,32 @@ async def test_a_request_has_one_id_in_all_logs(
     assert [line.rpartition(" ")[2] for line in lines] == [ours, of_nginx]
 
 
+async def test_what_a_client_must_not_pass_on_and_the_log_must_not_have(front: Front, tmp_path: Path) -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async with (
+        await asyncio.start_server(serve, "127.0.0.1", 0) as server,
+        front(server.sockets[0].getsockname()[1]) as port,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"GET /v1/interrupts/heron-7?a=1 HTTP/1.1\r\nhost: test\r\nforwarded: for=192.0.2.1\r\n"
+            b"x-forwarded-for: 192.0.2.1\r\nconnection: close\r\n\r\n"
+        )
+        assert (await reader.read()).startswith(b"HTTP/1.1 204 ")
+        writer.close()
+    assert heads[0].startswith(b"GET /v1/interrupts/heron-7?a=1 ")
+    assert b"192.0.2.1" not in heads[0]
+    log = (tmp_path / "access.log").read_text(encoding="utf-8")
+    assert '"GET /v1/interrupts/-?a=1 HTTP/1.1" 204' in log
+    assert "heron" not in log
+
+
 @pytest.mark.parametrize(
     "stays",
     [

@@ -148,6 +148,21 @@ def _without(field: str) -> Callable[[Any, str], Awaitable[Any]]:
     return change
 
 
+@pytest.mark.parametrize("kind", ["log", "state", "lease", "head"])
+async def test_a_key_of_another_type_holds_up_its_own_stream_only(redis_server: RedisServer, kind: str) -> None:
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        for name in ("s", "t"):
+            assert await rig.one.open(head(name))
+        (key,) = await rig.client.keys(f"*{kind}:s")
+        await rig.client.delete(key)
+        await rig.client.sadd(key, "other")
+        assert "t" not in await rig.one.append([batch(1, 2, "s"), batch(1, 2, "t")])
+        assert (await rig.one.renew(["s", "t"]))["t"].lost is None
+        assert await rig.one.seal("t", first=3, frames=frames(3, 3))
+        await rig.one.seal("s", first=3, frames=frames(3, 3))
+
+
 @pytest.mark.parametrize(
     ("kind", "change"),
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
@@ -20,6 +20,7 @@ from starlette.types import Scope
 from projector.server.config.caller_settings import RateLimits
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import Problem, problem
+from projector.server.streaming.clock import repeat
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.request_facts import RequestFacts, facts_of
 from projector.store.budgets import Budgets, Level, Limit, MemoryBudgets, Receipt, Unit
@@ -134,7 +135,9 @@ class Admission:
             raise
         if tokens:
             self.meter = meter
-            self._settling = asyncio.create_task(self._settle_often())
+            # others could begin until a long stream ends, if what it uses were not counted while it runs
+            settle = partial(self.settle, is_running=True)
+            self._settling = asyncio.create_task(repeat(settle, _SETTLED_S))
         return self.meter
 
     async def close(self, code: str | None = None) -> None:
@@ -153,12 +156,6 @@ class Admission:
         used = [total if one.limit.agent is None else by_agent.get(one.limit.agent, 0) for one in self._receipts]
         least = [receipt.amount if is_running else 0.0 for receipt in self._receipts]
         await self._settle([max(one, float(amount)) for one, amount in zip(least, used, strict=True)])
-
-    async def _settle_often(self) -> None:
-        """Count what a long stream uses while it runs. Otherwise others could begin until it ends."""
-        while True:
-            await asyncio.sleep(_SETTLED_S)
-            await self.settle(is_running=True)
 
     async def _settle(self, amounts: Sequence[float]) -> None:
         used = list(zip(self._receipts, amounts, strict=True))

@@ -53,6 +53,10 @@ KEEP_ALIVE_S: Final = 75
 one that just gets a request, because a POST is not sent again."""
 _LINGER_S: Final = 5
 """How long the rest of a request may take whose response was the last one of its connection."""
+_REFUSED_S: Final = 2
+_REFUSED_MAX: Final = 64
+"""How long, and how many, refused connections stay open until their clients have read why: closing one with an unread
+request resets it. Others are reset: a limit of connections must not be one that a flood exceeds."""
 _HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 _ABSOLUTE: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 """A target with a host, as a proxy gets it."""
@@ -87,6 +91,8 @@ class Connections:
         """Admitted connections without a request, also idle ones, the oldest first: they give way to new ones."""
         self.open = 0
         """Number of connections."""
+        self.refused = 0
+        """Number of those that are refused, and whose request is read."""
 
     def admit(self, address: str) -> bool:
         """Count a new connection of an address, and return True; return False if a limit is reached."""
@@ -206,7 +212,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self._start_timer()
         else:
             transport.write(_REFUSAL)
-            transport.close()
+            if self.admission.refused < _REFUSED_MAX:
+                self.admission.refused += 1
+                self.is_ending = True
+                transport.write_eof()
+                self._head_timer = self.loop.call_later(_REFUSED_S, transport.close)
+            else:
+                transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
@@ -214,6 +226,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.is_admitted:
             self.admission.silent.pop(self, None)
             self.admission.release(self._address)
+        elif self.is_ending:
+            self.admission.refused -= 1
         self.cycle = cycle = self._running  # type: ignore[assignment] # it may be None
         if cycle is not None and isinstance(exc, TimeoutError):  # as `limit_stalls` has the system do
             facts_of(dict(cycle.scope)).is_stalled = True  # in the state of the request

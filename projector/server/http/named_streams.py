@@ -30,7 +30,7 @@ from projector.server.http.problems import json_answer, no_content, problem, unk
 from projector.server.http.requests import read_json
 from projector.server.http.site import Site
 from projector.server.http.stored_streams import StreamRoute, cancel_stored, log_response, position_of, read_page
-from projector.server.streaming.log_session import StoredStream, frames_of
+from projector.server.streaming.log_session import StoredStream, written
 from projector.store.protocol import StreamStatus
 
 
@@ -223,7 +223,7 @@ async def _state_of(site: Site, status: StreamStatus) -> dict[str, Any]:
     """Return a response that has not ended, as its first event shows it: without output."""
     frames = await read_page(site, status.head.stream_id, 0, _FIRST_BYTES)
     replay = StoredStream.of(status.head).replay(RESPONSES, output_format="ndjson")
-    lines = replay.feed(frames_of(frames)).splitlines()
+    lines = written(replay, frames).splitlines()
     event: dict[str, Any] = codec.loads(lines[0]) if lines else {}
     if "response" not in event:
         raise problem("unknown_response")

@@ -228,7 +228,8 @@ class RecentStreams:
         }
         dialects = [DEFAULT_DIALECT]
         if read is None:
-            events = await _public_events(site, status, stored)
+            reader = _OPERATOR if self._is_for_operators else None
+            events = await _public_events(site, status, stored, reader)
             about["about"] = "What a client got, as public events; it has nothing of the provider."
 
             def recording() -> Recording:
@@ -331,11 +332,11 @@ def _number(path: Path) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-async def _public_events(site: Site, status: StreamStatus, stored: StoredStream) -> bytes:
+async def _public_events(site: Site, status: StreamStatus, stored: StoredStream, reader: str | None) -> bytes:
     """Return the whole stream in the public dialect, as NDJSON, with the end that readers write if it has none."""
     replay = stored.replay(DEFAULT_DIALECT, output_format="ndjson")
     try:
-        events = await replayed(site, status, replay)
+        events = await replayed(site, status, replay, reader)
     except (UnknownStreamError, TrimmedError):
         raise problem("unknown_stream") from None
     if status.seal is not None:

@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ from projector.server.http.problems import json_answer, no_content, problem, req
 from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
 from projector.server.ownership import is_id
-from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of
+from projector.server.streaming.clock import repeat
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of, written
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
@@ -130,7 +132,7 @@ def log_response(
                 headers=[(b"location", location(scope, stats.stream_id).encode()), *run_headers(stored.options)],
                 is_json=is_json,
             )
-            if not await session.seek():
+            if not await session.seek(receive):
                 await no_content(scope)(scope, receive, send)
                 return
             with site.streams.reading(session):
@@ -197,21 +199,27 @@ async def _stream(request: Request) -> Response:
         document["last_event_id"] = last["event_id"]
     if status.seal is not None:
         is_final = last is not None and last["kind"] == Kind.FINAL and not status.seal.reason
-        document["status"] = last["final"]["status"] if last is not None and is_final else "error"
+        with reading():
+            document["status"] = last["final"]["status"] if last is not None and is_final else "error"
         if status.seal.reason:
             document["last_event_id"] += await _closing_events(site, stored, status, status.seal.at_ms)
     present = {name: value for name, value in document.items() if value is not None}
     return json_answer(present, request.scope)
 
 
-async def replayed(site: Site, status: StreamStatus, replay: StreamReplay) -> list[bytes]:
-    """Return what a replay makes of all frames of a log."""
-    read, written = 0, []
-    while read < status.last:
-        frames = (await site.logs.store.read(status.head.stream_id, read, PAGE_BYTES)).frames
-        written.append(replay.feed(frames_of(frames)))
-        read += len(frames)
-    return written
+async def replayed(site: Site, status: StreamStatus, replay: StreamReplay, reader: str | None = None) -> list[bytes]:
+    """Return what a replay makes of all frames of a log; `reader` as in `log_response`.
+
+    Raises:
+        Problem: the reader has too many streams, or the server has.
+    """
+    read, made = 0, []
+    with site.streams.admitted(reader or status.head.owner):
+        while read < status.last:
+            frames = (await site.logs.store.read(status.head.stream_id, read, PAGE_BYTES)).frames
+            made.append(written(replay, frames))
+            read += len(frames)
+    return made
 
 
 async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus, at_ms: int) -> int:
@@ -307,6 +315,8 @@ class Claim:
         self._store = store
         place = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
         self._key = hashlib.sha256("\n".join((caller, scope["path"], key)).encode()).hexdigest()
+        self._ours = b""
+        """What this request has stored under its key."""
         self._request = hashlib.sha256(place.encode() + b"\n" + codec.dumps(body)).hexdigest()
 
     async def enter(self, stream_id: str) -> StreamStatus | None:
@@ -315,7 +325,7 @@ class Claim:
         Raises:
             Problem: the key was used with another request, or the stream of the first one does not begin or is gone.
         """
-        ours = codec.to_keep(codec.dumps({"stream_id": stream_id, "request": self._request}))
+        ours = self._ours = self._value(stream_id)
         began_at = time.monotonic()
         while (waited_s := time.monotonic() - began_at) < WAIT_S:
             claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
@@ -337,7 +347,8 @@ class Claim:
     @asynccontextmanager
     async def held(self, stream_id: str, has_begun: Callable[[], bool]) -> AsyncGenerator[None, None]:
         """Hold the key while its stream runs; a refused request may be sent again with the same key."""
-        holding = asyncio.create_task(self._hold(stream_id))
+        hold = partial(self._put, WAIT_S, self._ours)
+        holding = asyncio.create_task(repeat(hold, WAIT_S / 3))
         try:
             yield
         finally:
@@ -345,17 +356,16 @@ class Claim:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([holding])
                 if has_begun():
-                    await self._put(stream_id, KEPT_S, has_ended=True)
+                    await self._put(KEPT_S, self._value(stream_id, has_ended=True))
                 else:
-                    with suppress(StoreUnavailableError):
-                        await self._store.update(KIND, [self._key], lambda _: [None], 0)
+                    await self._put(0, None)
 
-    async def _hold(self, stream_id: str) -> None:
-        while True:
-            await asyncio.sleep(WAIT_S / 3)
-            await self._put(stream_id, WAIT_S)
+    def _value(self, stream_id: str, **more: bool) -> bytes:
+        return codec.to_keep(codec.dumps({"stream_id": stream_id, "request": self._request, **more}))
 
-    async def _put(self, stream_id: str, ttl_s: float, **more: bool) -> None:
-        value = {"stream_id": stream_id, "request": self._request, **more}
+    async def _put(self, ttl_s: float, value: bytes | None) -> None:
+        """Keep, replace or remove the value of the key, unless it has lapsed and belongs to another request."""
         with suppress(StoreUnavailableError):
-            await self._store.put(KIND, {self._key: codec.to_keep(codec.dumps(value))}, ttl_s)
+            await self._store.update(
+                KIND, [self._key], lambda stored: [value] if stored[0] in {None, self._ours} else None, ttl_s
+            )

@@ -92,7 +92,7 @@ class TokenVerifier:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_FETCH_S), trust_env=False) as session,
                 session.get(url, allow_redirects=False, raise_for_status=True, ssl=self._ssl) as response,
             ):
-                self._keys = _keys(await _read(response)) or self._keys
+                self._keys = _keys(await _read(response))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, jwt.PyJWTError) as error:
             log.warning("jwks_not_fetched", error_type=type(error).__name__)
 
@@ -113,10 +113,13 @@ def _groups(claim: object) -> tuple[str, ...]:
 
 
 def _keys(document: str | bytes) -> Mapping[object, jwt.PyJWK]:
-    """Parse a JSON Web Key Set, without keys of unknown types; raise `ValueError` or `PyJWTError` if invalid."""
+    """Parse a JSON Web Key Set, without keys of unknown types; raise `ValueError` or `PyJWTError` if invalid.
+
+    It may be empty: then no token is valid. One with keys of unknown types only is invalid.
+    """
     value: Any = codec.loads(document)
-    keys = value.get("keys", []) if isinstance(value, dict) else []
-    return {key.key_id: key for key in jwt.PyJWKSet(keys).keys}
+    keys: Any = value.get("keys") if isinstance(value, dict) else None
+    return {} if keys == [] else {key.key_id: key for key in jwt.PyJWKSet(keys).keys}
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

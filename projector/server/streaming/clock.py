@@ -17,6 +17,7 @@ from starlette.types import Receive
 
 from projector._errors import UsageError
 from projector.server.config.upstream_settings import Timeouts
+from projector.server.telemetry.logs import log_crash
 
 TICK_S: Final = 0.05
 """How late a timer may be. What is due within the same tick is checked together."""
@@ -220,6 +221,20 @@ class SideTasks:
             pass  # a task that ends as cancelled would leave a cycle of objects, which holds the stream
         except Exception as error:  # noqa: BLE001 - the owner decides
             self._on_failure(error)
+
+
+async def repeat(work: Callable[[], Awaitable[object]], pause_s: float) -> None:
+    """Do work again and again, after a pause; log an exception, unless the time before failed, too."""
+    has_failed = False
+    while True:
+        await asyncio.sleep(pause_s)
+        try:
+            await work()
+            has_failed = False
+        except Exception as error:  # noqa: BLE001 - what depends on it must not end with one attempt
+            if not has_failed:
+                log_crash("task_crashed", error)
+            has_failed = True
 
 
 async def watch_client(receive: Receive, on_disconnect: Callable[[], None]) -> None:

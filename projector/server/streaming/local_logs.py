@@ -80,7 +80,6 @@ class LocalLogs(StreamLogs):
 
     def _renew_all(self) -> None:
         """Renew leases as long as there are logs."""
-        self._renewal = None
+        is_over = self._loop is None or not self._open
+        self._renewal = None if is_over else asyncio.get_running_loop().call_later(RENEWAL_S, self._renew_all)
         self._on_renewals(opened := self._renewable(), self.memory.renew_now(opened))
-        if self._open and self._loop is not None:
-            self._renewal = self._loop.call_later(RENEWAL_S, self._renew_all)

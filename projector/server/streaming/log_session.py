@@ -27,7 +27,8 @@ from projector.dialects.descriptor import DEFAULT_OPTIONS, DialectOptions
 from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import KeepingSettings
 from projector.server.config.upstream_settings import Timeouts
-from projector.server.http.problems import Problem, problem
+from projector.server.http.problems import ClientLeftError, Problem, problem
+from projector.server.streaming.clock import SideTasks, watch_client
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import ResponseSession, ResponseWriter, Signal
 from projector.server.telemetry.stream_stats import StreamStats
@@ -39,6 +40,7 @@ from projector.store.protocol import (
     StreamHead,
     TrimmedError,
     UnknownStreamError,
+    UnreadableError,
     reading,
 )
 
@@ -143,6 +145,12 @@ def frames_of(stored: Iterable[bytes]) -> list[Frame]:
     return frames
 
 
+def written(replay: StreamReplay, stored: Iterable[bytes]) -> bytes:
+    """Return what a replay makes of frames of a log; raise `UnreadableError` if one is not as its kind requires."""
+    with reading():
+        return replay.feed(frames_of(stored))
+
+
 PAGE_BYTES: Final = 131_072
 """Frames that are read at once; a page takes a few milliseconds to write."""
 BEHIND_S: Final = LEASE_S + 2.0
@@ -177,12 +185,19 @@ class LogSession(ResponseSession):
 
     is_upstream_open = False
 
-    async def seek(self) -> bool:
+    async def seek(self, receive: Receive) -> bool:
         """Read up to the position of the reader; return False if nothing can follow it.
 
         Raises:
             Problem: the stream has no such event, or the events after it are not kept.
+            ClientLeftError: the client disconnected.
         """
+        with anyio.CancelScope() as scope, SideTasks(lambda _: scope.cancel()) as beside:
+            beside.start(watch_client, receive, scope.cancel)
+            return await self._seek()
+        raise ClientLeftError
+
+    async def _seek(self) -> bool:
         since, is_interrupted = time.monotonic(), False
         while self._replay.position < self._after or not self._read:
             page = await self._next_page()
@@ -226,7 +241,9 @@ class LogSession(ResponseSession):
                     await self._wait(self._heartbeat_s)
             await writer.end(b"")
         except Problem as error:
-            if self._state.apply(Signal.FAIL) and not self._state.is_committed:
+            if self._state.is_committed:  # the log was deleted, or has expired
+                await writer.end(self._replay.interrupt(self.stats.stream_id, time.time()))
+            elif self._state.apply(Signal.FAIL):
                 self._problem = error
         except StoreUnavailableError:
             if not self._state.is_committed:
@@ -242,8 +259,9 @@ class LogSession(ResponseSession):
                 raise problem("unknown_stream") from None
             except TrimmedError:
                 raise problem("events_gone") from None
-            except StoreUnavailableError:
-                if time.monotonic() - since > AWAY_S or not self._state.is_committed:
+            except StoreUnavailableError as error:
+                is_over = isinstance(error, UnreadableError) or not self._state.is_committed
+                if is_over or time.monotonic() - since > AWAY_S:
                     raise
                 await anyio.sleep(_RETRY_S)
 
@@ -255,7 +273,7 @@ class LogSession(ResponseSession):
 
     def _write(self, page: Page) -> bytes:
         """Return the bytes of a page, and of the end of a stream whose producer has stopped."""
-        data = self._replay.feed(frames_of(page.frames))
+        data = written(self._replay, page.frames)
         self._read = page.last
         if page.seal is not None and not self._replay.ended:
             data += self._replay.interrupt(self.stats.stream_id, page.seal.at_ms / 1000)

@@ -22,7 +22,8 @@ from anyio.lowlevel import checkpoint
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.delta_frames import DeltaFrames, Output, frames_of
-from projector.server.telemetry.logs import log
+from projector.server.streaming.clock import repeat
+from projector.server.telemetry.logs import log, log_crash
 from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
 from projector.store.protocol import (
     RENEWAL_S,
@@ -34,6 +35,8 @@ from projector.store.protocol import (
     StoreFullError,
     StoreUnavailableError,
     StreamHead,
+    StreamStatus,
+    UnreadableError,
     new_stream_id,
     reading,
 )
@@ -284,7 +287,9 @@ class StreamLogs:
             self._wake.set()
 
     def on_unavailable(self, error: StoreUnavailableError) -> None:
-        """Report that the store failed, and try it again until it is back."""
+        """Report that the store failed, unless only one value is unreadable, and try it again until it is back."""
+        if isinstance(error, UnreadableError):
+            return
         self._away(error)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
@@ -305,7 +310,7 @@ class StreamLogs:
             try:
                 async with asyncio.timeout(_LAST_FLUSH_S):
                     await self._flush()
-            except (TimeoutError, StoreError) as error:
+            except Exception as error:  # noqa: BLE001 - the store is to be closed all the same
                 log.warning("store_unavailable", reason=type(error).__name__)
 
     # writing
@@ -331,7 +336,8 @@ class StreamLogs:
 
     async def _write(self) -> None:
         """Write logs and renew leases while there are any: a mounted application is not told when it ends."""
-        renewing = asyncio.create_task(self._renew_forever())
+        renew = partial(self._reaching, self._renew, is_flush=False)
+        renewing = asyncio.create_task(repeat(renew, RENEWAL_S))
         try:
             await self._flush_until_done()
         finally:
@@ -360,7 +366,9 @@ class StreamLogs:
                     return
                 if not self.is_available:
                     await self._ping()  # there may have been nothing to do
-            except StoreUnavailableError as error:
+            except Exception as error:
+                if not (is_flush or isinstance(error, StoreUnavailableError)):
+                    raise
                 self._away(error)
                 await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
                 attempt += 1
@@ -373,7 +381,10 @@ class StreamLogs:
     def _away(self, error: Exception) -> None:
         if self.is_available:
             self.is_available = False
-            log.error("store_unavailable", reason=str(error))
+            is_known = isinstance(error, StoreError)
+            log.error("store_unavailable", reason=str(error) if is_known else type(error).__name__)
+            if not is_known:
+                log_crash("task_crashed", error)
             for one in self._open.values():
                 one.wake()
 
@@ -441,7 +452,7 @@ class StreamLogs:
         if is_sealed or await self._is_ours(one, is_sealed=True):
             self.on_seal(one)
         else:
-            self.lose(one, "unknown" if await self.store.find(stream_id) is None else "sealed")
+            self.lose(one, "unknown" if await self._found(one) is None else "sealed")
 
     def on_seal(self, one: StreamLog) -> None:
         """Forget a log that is complete."""
@@ -450,10 +461,16 @@ class StreamLogs:
 
     async def _is_ours(self, one: StreamLog, *, is_sealed: bool = False) -> bool:
         """Return whether an earlier attempt succeeded, whose answer was lost."""
-        status = await self.store.find(one.head.stream_id)
+        status = await self._found(one)
         if status is None or status.head != one.head:
             return False
         return status.seal is None if not is_sealed else status.seal is not None and not status.seal.reason
+
+    async def _found(self, one: StreamLog) -> StreamStatus | None:
+        try:
+            return await self.store.find(one.head.stream_id)
+        except UnreadableError:  # it holds up no other stream
+            return None
 
     def lose(self, one: StreamLog, reason: Loss) -> None:
         """Go on without the log of a stream; its readers elsewhere find that it is interrupted or gone."""
@@ -495,11 +512,6 @@ class StreamLogs:
             self._leftovers.pop(stream_id, None)
 
     # leases
-
-    async def _renew_forever(self) -> None:
-        while True:
-            await asyncio.sleep(RENEWAL_S)
-            await self._reaching(self._renew, is_flush=False)
 
     async def _renew(self) -> None:
         opened = self._renewable()
