@@ -149,7 +149,7 @@ def option(flag: str, cursor: Cursor, before: str, keys: KeyRules, *, is_joined:
         word = cursor.run(_WORD)
         if word.startswith(flag) if is_joined else word == flag:
             cursor.at = start + len(flag)
-            if is_joined and cursor.peek().isspace():
+            if is_joined and (cursor.peek().isspace() or word == "-please"):
                 return None
             return any_value(cursor, Place(before, "password", keys))
         if not cursor.run(BLANKS):
@@ -162,8 +162,10 @@ _WORDS_MAX: Final = 24
 
 
 def second(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
-    """Decide about the second of two strings in quotes, of which the first is a name without blanks."""
-    return quoted(cursor, Place(before, "password", keys), is_any=True) if cursor.sequence(_FIRST) else None
+    """Decide about the second of two strings in quotes, the first of which is a name; a right is none."""
+    take = quoted(cursor, Place(before, "password", keys), is_any=True) if cursor.sequence(_FIRST) else None
+    is_right = take is not None and shapes.ACTIONS.fullmatch(cursor.text[take.start : cursor.at]) is not None
+    return None if is_right and cursor.at < len(cursor.text) else take
 
 
 _FIRST: Final = tuple(

@@ -46,7 +46,7 @@ _NUMBER_MAX_DIGITS: Final = 3
 _FUNCTION_WORD: Final = re.compile(
     r"(?i)(?:^|\s|\b)(?:the|an?|is|are|was|be|been|to|of|for|from|in|on|at|by|with|and|or|not|no|if|must|should|may|can|"
     r"cannot|will|has|have|had|your|you|this|that|it|its|as|per|any|all|when|used|use|uses|using|required|invalid|"
-    r"enter|please|which|does|did|do|only|but|than|into|found|given|e\.g\.)(?=$|[\s,.:;!?)'])"
+    r"enter|please|which|does|did|do|only|but|than|too|into|found|given|e\.g\.)(?=$|[\s,.:;!?)'])"
 )
 _NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z_]*(?:[-.:/ ][A-Za-z_]+)*[.:,!?]*")
 _HARMLESS_SHAPE: Final = re.compile(
@@ -327,7 +327,7 @@ class Place(NamedTuple):
     @property
     def closers(self) -> str:
         """Punctuation that certainly ends a value without quotes: a quote or a tag that is open before the key."""
-        line = self.line
+        line = _APOSTROPHE.sub("", self.line)
         quotes = "".join(quote for quote in QUOTES if line.count(quote) % 2)
         return quotes + "<" * ("<" in line) + "&" * self.is_parameter
 
@@ -337,6 +337,8 @@ class Place(NamedTuple):
         return self.link == "=" and self.key == self.key.upper()
 
 
+_APOSTROPHE: Final = re.compile(r"(?<=[^\W\d_])(?<!\b[BEFNRUXbefnrux])(?<!\b[bf]r)(?<!\br[bf])'(?=[^\W\d_])")
+"""One between letters, as in `can't` and `l'accès`, opens no string; behind the letters of `b'..'` one does."""
 _LINE_START: Final = re.compile(
     r"[ \t>+|#*-]*(?:(?:export|set|setx|ENV|ARG|let|var|const|local|declare -x)[ \t]+)?[$@]?"
 )
@@ -414,11 +416,11 @@ _EXPRESSION: Final = re.compile(
     r"[!*&]*[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:[(\[{].*|[)\]}]*[,;:.]?)", re.DOTALL
 )
 """A name, an attribute, a call or an index in code."""
-_ACTIONS: Final = re.compile(
+ACTIONS: Final = re.compile(
     "add|all|admin|check|create|delete|generate|get|list|manage|new|read|refresh|remove|reset|revoke|rotate|set|show|"
     "sync|test|update|validate|verify|view|write"
 )
-"""What follows the colon in the names of scopes and tasks: `token:read`."""
+"""What follows the colon in the names of scopes and tasks, or the name of a role: `token:read`."""
 
 
 def _is_argument(word: str, place: Place, after: str) -> bool:
@@ -426,7 +428,7 @@ def _is_argument(word: str, place: Place, after: str) -> bool:
     head = place.head
     if word.endswith(("(", "[", "{")) or word.count(")") > word.count("(") or head.rfind("(") > head.rfind(")"):
         return True
-    is_member = place.link[:1] in QUOTED or head.rfind("{") > head.rfind("}") or _ACTIONS.fullmatch(word) is not None
+    is_member = place.link[:1] in QUOTED or head.rfind("{") > head.rfind("}") or ACTIONS.fullmatch(word) is not None
     is_line = place.begins_line and place.line[:1] in (" ", "\t") and after == ","
     return is_line or (":" in place.link and is_member)
 
