@@ -36,7 +36,7 @@ _SLICES: Final = tuple(slice(at, at + OPEN_CHARS) for at in range(4_096))
 class Values:
     """The registered values of a policy, each with the mark that replaces it; the longest is tried first.
 
-    A value that JSON writes with escapes is also searched in its escaped form, in which a model may quote it.
+    A value that JSON writes with escapes is also searched in its escaped forms, in which a model may quote it.
     `secrets` are further values, without an id. Of these more characters count as the whole value at the end of a text.
     """
 
@@ -44,16 +44,14 @@ class Values:
         self._rows = dict(reversed([*rows]))
         self._secrets = [value for value in secrets if value not in self._rows]
         self._rows |= dict.fromkeys(self._secrets, REDACTED)
-        self._marks = {
-            **{_spelled(value): Registered(mark) for value, mark in self._rows.items()},
-            **{value: Registered(mark) for value, mark in self._rows.items()},
-        }
+        spellings = {value: _spellings(value) for value in self._rows}
+        self._marks = {spellings[value][at]: Registered(self._rows[value]) for at in (2, 1, 0) for value in self._rows}
         self.longest = max(map(len, self._marks), default=0)
         """Length of the longest value."""
         self._open_chars = dict.fromkeys(self._marks, OPEN_CHARS) | {
             spelling: min(_SECRET_OPEN_CHARS, max(SECRET_MIN_CHARS, len(value) // 2))
             for value in self._secrets
-            for spelling in (value, _spelled(value))
+            for spelling in spellings[value]
         }
         self._beginnings = {value[:OPEN_CHARS] for value in self._marks}
         self._few = None  # an expression for all beginnings
@@ -170,6 +168,7 @@ def _is_prefix(digits: str, known: str) -> bool:
     return known.startswith(digits) or (digits.startswith(known) and not digits[len(known) :].strip("0"))
 
 
-def _spelled(value: str) -> str:
-    """Return a value as JSON writes it in a string."""
-    return codec.dumps(value).decode()[1:-1]
+def _spellings(value: str) -> tuple[str, str, str]:
+    """Return a value as it is, as JSON writes it in a string, and as JSON writes that in a string."""
+    once = codec.dumps(value).decode()[1:-1]
+    return value, once, codec.dumps(once).decode()[1:-1]
