@@ -226,7 +226,7 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
     value = cursor.at
     word = cursor.run(BARE)
     if shapes.is_random(word) and (":" in place.link or "=" not in word.rstrip("=")):
-        return Take(value, Word())
+        return Take(value, Word(place.closers))
     cursor.at = start
     return _indented(cursor) if ":" in place.link and place.begins_line else None
 
@@ -286,11 +286,29 @@ _OPENING: Final = "{[(<>|,&!"
 def _symbolic(cursor: Cursor, place: Place) -> Take | None:
     """Withhold what has the symbols of a generated password, though it begins or is cut like code."""
     start = cursor.at
-    is_secret = shapes.is_symbolic(cursor.run(_TO_QUOTE))
+    is_secret = shapes.is_symbolic(cursor.run(_TO_QUOTE)) or _has_quotes(cursor, start, place)
     cursor.at = start
     return (
         Take(start, IN_LINE if place.begins_line and place.is_variable else Word(place.closers)) if is_secret else None
     )
+
+
+def _has_quotes(cursor: Cursor, start: int, place: Place) -> bool:
+    """Return whether a quote inside a word is one of the symbols of a generated password."""
+    quote = cursor.peek()
+    if cursor.at == start or not quote or quote in place.closers or quote not in QUOTES:
+        return False
+    cursor.at = start
+    word = cursor.run(_WITH_QUOTES)
+    is_code = len(word) == _WITH_QUOTES_MAX_CHARS or _OPENING_A_STRING.search(word) is not None
+    return not is_code and (shapes.is_varied(word) or shapes.is_random(_QUOTES.sub("", word)))
+
+
+_OPENING_A_STRING: Final = re.compile(r"[=:(,\[][\"'`]")
+_WITH_QUOTES_MAX_CHARS: Final = 40
+"""Code without blanks is longer."""
+_WITH_QUOTES: Final = re.compile(rf"\S{{0,{_WITH_QUOTES_MAX_CHARS}}}+")
+_QUOTES: Final = re.compile(r"(?<=\w)[\"'`](?=\w)")
 
 
 _BLOCK_HEAD: Final = re.compile(r"[|>+0-9-]{0,4}+")
@@ -342,7 +360,7 @@ def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
     if is_any:
         # the name of an argument in the help of a command: `--token FILE   Read it from ..`
         is_name = word.isalpha() and word.isupper() and len(cursor.run(BLANKS)) > 1
-        return Take(start, Word()) if not is_name and shapes.is_argument(word, place) else None
+        return Take(start, Word(place.closers)) if not is_name and shapes.is_argument(word, place) else None
     before = cursor.text[start - 1 : start]
     if shapes.is_bare_secret(word, place, before, after):
         return Take(start, IN_LINE if is_line else Word(place.closers))
@@ -382,13 +400,13 @@ def _neighbour(cursor: Cursor, place: Place, *, is_near: bool = True) -> Take | 
     if char in QUOTED:
         return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
     word = cursor.run(_TO_QUOTE)
-    if shapes.is_varied(word.rstrip(".,;:")):
-        return Take(start, Word(soft="."))
+    if shapes.is_varied(word.rstrip(".,;:")) or _has_quotes(cursor, start, place):
+        return Take(start, Word(place.closers, soft="."))
     cursor.at = start
     word = cursor.run(BARE).strip(".,;:[]{}«»“”„")
     word = word.strip("()") if word.startswith("(") else word
     is_secret = shapes.is_random(word) or (is_near and shapes.is_hex_key(word))
-    return Take(start, Word(soft=".")) if is_secret else None
+    return Take(start, Word(place.closers, soft=".")) if is_secret else None
 
 
 def _phrase(cursor: Cursor, place: Place) -> Take | None:

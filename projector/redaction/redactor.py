@@ -107,7 +107,7 @@ class Redactor:
         if self._prose is None or self.policy.echo == "off":
             return self
         redactor = copy(self)
-        redactor._echo = echo_of(self._prose, _texts_of(body, _OF_THE_HOST if host_adds else _NOTHING), key)  # noqa: SLF001 - of this class
+        redactor._echo = echo_of(self._prose, _texts_of(body, _OF_THE_HOST if host_adds else ()), key)  # noqa: SLF001 - of this class
         return redactor
 
     def with_reasoning(self, reasoning: Literal["off", "summary", "full"]) -> Redactor:
@@ -286,22 +286,21 @@ def _again(text: Cleaned[CleanText], stream: TextStream) -> Cleaned[CleanText]:
     return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices]))
 
 
-_NOTHING: Final[frozenset[str]] = frozenset()
-_OF_THE_HOST: Final = frozenset({"instructions", "tools", "system", "developer"})
+_OF_THE_HOST: Final = ("instructions", "tools", "system", "developer")
 """Members of a request, and roles of messages, that the host may have added."""
 
 
-def _texts_of(value: object, hidden: frozenset[str]) -> Iterator[str]:
-    """Yield the texts of a request, except in some members and in messages of some roles."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            yield from _texts_of(entry, hidden)
-    elif isinstance(value, Mapping) and str(value.get("role")) not in hidden:
-        for name, member in value.items():
-            if name not in hidden:
-                yield from _texts_of(member, hidden)
+def _texts_of(body: object, hidden: tuple[str, ...]) -> Iterator[str]:
+    """Yield the texts of a request, the last one first, except in some members and in messages of some roles."""
+    unread = [body]
+    while unread:
+        value = unread.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | tuple):
+            unread.extend(value)
+        elif isinstance(value, Mapping) and value.get("role") not in hidden:
+            unread.extend(member for name, member in value.items() if name not in hidden)
 
 
 def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -1,7 +1,7 @@
 """Registered values: the secrets of a host and of a server's configuration, searched as they are.
 
 A value may begin wherever one of its first characters stands, so the search looks up a few characters of the text at
-each position in a table of beginnings. Its cost does not depend on the number of values.
+each position in a table of beginnings, and then in the sorted values. Its cost hardly depends on the number of values.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 from typing import Final
 
 from projector.contracts import codec
@@ -35,7 +36,7 @@ _SLICES: Final = tuple(slice(at, at + OPEN_CHARS) for at in range(4_096))
 class Values:
     """The registered values of a policy, each with the mark that replaces it; the longest is tried first.
 
-    A value that JSON writes with escapes is also searched in its escaped form, in which a model may quote it.
+    A value that JSON writes with escapes is also searched in its escaped forms, in which a model may quote it.
     `secrets` are further values, without an id. Of these more characters count as the whole value at the end of a text.
     """
 
@@ -43,23 +44,23 @@ class Values:
         self._rows = dict(reversed([*rows]))
         self._secrets = [value for value in secrets if value not in self._rows]
         self._rows |= dict.fromkeys(self._secrets, REDACTED)
-        self._marks = {
-            **{_spelled(value): Registered(mark) for value, mark in self._rows.items()},
-            **{value: Registered(mark) for value, mark in self._rows.items()},
-        }
+        spellings = {value: _spellings(value) for value in self._rows}
+        self._marks = {spellings[value][at]: Registered(self._rows[value]) for at in (2, 1, 0) for value in self._rows}
         self.longest = max(map(len, self._marks), default=0)
         """Length of the longest value."""
         self._open_chars = dict.fromkeys(self._marks, OPEN_CHARS) | {
             spelling: min(_SECRET_OPEN_CHARS, max(SECRET_MIN_CHARS, len(value) // 2))
             for value in self._secrets
-            for spelling in (value, _spelled(value))
+            for spelling in spellings[value]
         }
         self._beginnings = {value[:OPEN_CHARS] for value in self._marks}
         self._few = None  # an expression for all beginnings
         if len(self._beginnings) <= _FEW:
             self._few = re.compile("|".join(map(re.escape, self._beginnings)) or "(?!)")
         self._sorted = sorted(self._marks)
-        self._lengths = sorted({*map(len, self._marks)}, reverse=True)
+        self._begun_by = {"": ""}  # value -> the longest other value that it begins with
+        for before, value in pairwise(["", *self._sorted]):
+            self._begun_by[value] = self._first(value, before)
         numbers = {
             Decimal(value).copy_abs(): (value, mark) for value, mark in self._marks.items() if _NUMBER.fullmatch(value)
         }
@@ -94,13 +95,18 @@ class Values:
             is_cut = at + len(rest) == len(text)
             if is_cut and not at_end and self._begins_with(rest):
                 return Found(at, at, len(text) + 1, None)
-            for count in self._lengths:
-                if (mark := self._marks.get(rest[:count])) is not None and len(rest) >= count:
-                    return Found(at, at, at + count, mark)
+            if value := self._first(rest, self._sorted[bisect_right(self._sorted, rest) - 1]):
+                return Found(at, at, at + len(value), self._marks[value])
             if is_cut and at_end and self._begins_with(rest, counts=True):
                 return Found(at, at, len(text), Registered(REDACTED))
             at += 1
         return None
+
+    def _first(self, text: str, before: str) -> str:
+        """Return the longest value that a text begins with, given the last one in order that is not after the text."""
+        while not text.startswith(before):
+            before = self._begun_by[before]
+        return before
 
     def _begins_with(self, rest: str, *, counts: bool = False) -> bool:
         """Return whether a longer value begins with a text; with `counts` one of which that much counts as all."""
@@ -162,6 +168,7 @@ def _is_prefix(digits: str, known: str) -> bool:
     return known.startswith(digits) or (digits.startswith(known) and not digits[len(known) :].strip("0"))
 
 
-def _spelled(value: str) -> str:
-    """Return a value as JSON writes it in a string."""
-    return codec.dumps(value).decode()[1:-1]
+def _spellings(value: str) -> tuple[str, str, str]:
+    """Return a value as it is, as JSON writes it in a string, and as JSON writes that in a string."""
+    once = codec.dumps(value).decode()[1:-1]
+    return value, once, codec.dumps(once).decode()[1:-1]

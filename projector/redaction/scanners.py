@@ -15,7 +15,7 @@ from projector.redaction.policy import CREDENTIALS
 from projector.redaction.search import Find, Search
 from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Decoder, Queue, Step
 from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, TextSearch, search_of
-from projector.redaction.value_ends import Cursor, End, Found, More, Reported, State, rest_of
+from projector.redaction.value_ends import Cursor, End, Found, More, Registered, Reported, State, rest_of
 from projector.redaction.value_shapes import is_hex_key, is_random
 
 _FENCED: Final = "\0"
@@ -33,6 +33,7 @@ class Scanner(State):
 
     spelled: ClassVar[re.Pattern[str]] = SPELLED_IN_SECRETS
     """The spellings that are decoded where the text is read once more."""
+    _has_unfinished = True  # whether an unfinished spelling after part of a value belongs to it
     _in_code = False
     _waits = True
 
@@ -108,12 +109,12 @@ class Scanner(State):
         return steps if self.decoder is None else self.decoder.as_written(steps)
 
     def end(self) -> list[Step]:
-        """Return the steps at the end of the text. An unfinished spelling after part of a value belongs to it."""
+        """Return the steps at the end of the text."""
         decoder = self.decoder
         if decoder is None:
             return self._scan(self.held, at_end=True)
         steps: list[Step] = []
-        if decoder.pending and self.spelled is SPELLED_IN_SECRETS:
+        if decoder.pending and self._has_unfinished:
             before = self.fork()._scan(self.held, at_end=True)  # noqa: SLF001 - of this class
             if before and (mark := before[-1][1]) is not None:
                 return [*decoder.as_written(before), (decoder.unread, rest_of(mark))]
@@ -225,10 +226,17 @@ def _nothing(_text: str, _start: int, *, at_end: bool) -> Found | None:  # noqa:
     return None
 
 
+class ValueScanner(Scanner):
+    """The scanner for registered values, which may have blanks, quotes and brackets."""
+
+    spelled = SPELLED
+
+
 class ClassScanner(Scanner):
     """The scanner for personal data by class, and in fenced code for random values of sensitive words."""
 
     spelled = SPELLED
+    _has_unfinished = False
 
     def __init__(self, search: Search, classes: TextSearch, before: str) -> None:
         super().__init__(_nothing, search.context, before)
@@ -272,5 +280,8 @@ class ClassScanner(Scanner):
 
 def scanners_of(search: Search, before: str) -> list[Scanner]:
     """Return the scanners of a text, in order of precedence of their marks."""
-    found = [Scanner(find, search.context, before, kind) for find, kind in search.finds]
+    found: list[Scanner] = [
+        (ValueScanner if kind is Registered else Scanner)(find, search.context, before, kind)
+        for find, kind in search.finds
+    ]
     return found if search.classes is None else [*found, ClassScanner(search, search.classes, before)]

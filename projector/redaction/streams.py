@@ -286,16 +286,22 @@ class MessageStream(TextStream):
 
 _ECHO_MAX_CHARS: Final = 65_536
 """Characters of a request that are searched for values that may pass, from its end: a search blocks other streams."""
+_ECHO_TEXT_CHARS: Final = 32
+"""A search takes as long to begin as it takes for so many characters."""
 
 
 def echo_of(search: Search, texts: Iterable[str], key: bytes) -> Echo:
-    """Return the values in the texts of a request; the last texts count if it is long."""
+    """Return the values in the texts of a request, in reverse order; the first of these count if it is long."""
     echo = Echo(key)
     room = _ECHO_MAX_CHARS
-    for text in reversed([*texts]):
-        if len(text) > room:
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            continue
+        room -= len(text) + _ECHO_TEXT_CHARS
+        if room < 0:
             break
-        room -= len(text)
+        seen.add(text)
         for start, end, mark in spans_of(search, text):
             if not isinstance(mark, Registered):
                 echo.add(class_of(mark), text[start:end])

@@ -20,7 +20,7 @@ from projector.redaction.clean import CleanText
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, Decoder, Queue, Step, merge, unfinished_from
-from projector.redaction.value_ends import Continued, Cursor, End, State
+from projector.redaction.value_ends import Continued, Cursor, End, State, is_reported
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -183,6 +183,7 @@ class TextFilter(State):
     _undecided: str | None = None  # held and new text about which the search could not tell: it is not asked again
     _uncovered = 0  # characters of the readings that no step covers
     _begun: str | None = None  # mark of a value that began in the earlier text, until its next character
+    _reported: str | None = None  # the last mark of a value that is only reported, in the earlier text
     _going_on: Sequence[str] = ()  # marks of values that were read when the earlier text ended
     _ended: frozenset[str | None] = frozenset()  # the marks that the earlier text had at its end
     _is_muted = False  # whether a value that began in the earlier text has its mark there
@@ -403,6 +404,9 @@ class TextFilter(State):
             self._shown -= passed
             if passed and mark != "":
                 self._begun, self._going_on = mark, ()
+                self._reported = mark if mark is not None and is_reported(mark) else self._reported
+            elif passed and mark is not None and is_reported(mark):
+                self._begun = self._reported or self._begun  # it goes on behind one that is withheld
             if count == passed:
                 self.late = mark if mark and mark not in self._ended else self.late
                 continue

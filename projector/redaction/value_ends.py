@@ -275,8 +275,8 @@ class Word(End):
     """
 
     def __init__(self, closers: str = "", soft: str = "") -> None:
-        self._soft = _SOFT + soft
-        soft = re.escape("".join(char for char in self._soft if char not in closers or char == "<"))
+        self._soft = "".join(char for char in _SOFT + soft if char not in closers or char == "<")
+        soft = re.escape(self._soft)
         hard = re.escape(closers.replace("<", ""))
         tag = "(?!</)" if "<" in closers else ""
         self._word = re.compile(

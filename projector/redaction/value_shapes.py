@@ -46,7 +46,7 @@ _NUMBER_MAX_DIGITS: Final = 3
 _FUNCTION_WORD: Final = re.compile(
     r"(?i)(?:^|\s|\b)(?:the|an?|is|are|was|be|been|to|of|for|from|in|on|at|by|with|and|or|not|no|if|must|should|may|can|"
     r"cannot|will|has|have|had|your|you|this|that|it|its|as|per|any|all|when|used|use|uses|using|required|invalid|"
-    r"enter|please|which|does|did|do|only|but|than|into|found|given|e\.g\.)(?=$|[\s,.:;!?)'])"
+    r"enter|please|which|does|did|do|only|but|than|too|into|found|given|e\.g\.)(?=$|[\s,.:;!?)'])"
 )
 _NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z_]*(?:[-.:/ ][A-Za-z_]+)*[.:,!?]*")
 _HARMLESS_SHAPE: Final = re.compile(
@@ -335,7 +335,7 @@ class Place(NamedTuple):
     @property
     def closers(self) -> str:
         """Punctuation that certainly ends a value without quotes: a quote or a tag that is open before the key."""
-        line = self.line
+        line = _APOSTROPHE.sub("", self.line)
         quotes = "".join(quote for quote in QUOTES if line.count(quote) % 2)
         return quotes + "<" * ("<" in line) + "&" * self.is_parameter
 
@@ -345,6 +345,8 @@ class Place(NamedTuple):
         return self.link == "=" and self.key == self.key.upper()
 
 
+_APOSTROPHE: Final = re.compile(r"(?<=[^\W\d_])(?<!\b[BEFNRUXbefnrux])(?<!\b[bf]r)(?<!\br[bf])'(?=[^\W\d_])")
+"""One between letters, as in `can't` and `l'accès`, opens no string; behind the letters of `b'..'` one does."""
 _LINE_START: Final = re.compile(
     r"[ \t>+|#*-]*(?:(?:export|set|setx|ENV|ARG|let|var|const|local|declare -x)[ \t]+)?[$@]?"
 )
@@ -428,7 +430,7 @@ _ACTIONS: Final = re.compile(
     "add|all|admin|check|create|delete|generate|get|list|manage|new|read|refresh|remove|reset|revoke|rotate|set|show|"
     "sync|test|update|validate|verify|view|write"
 )
-"""What follows the colon in the names of scopes and tasks: `token:read`."""
+"""What follows the colon in the names of scopes and tasks, or the name of a role: `token:read`."""
 
 
 def _is_argument(word: str, place: Place, after: str) -> bool:

@@ -124,3 +124,14 @@ def test_truncation_has_linear_cost(make: Callable[[int], object]) -> None:
         return lambda: compose.shrink(value, 900)
 
     assert_linear(work, 500)
+
+
+def test_registered_values_of_many_lengths_cost_as_much_as_a_few() -> None:
+    values = ["eyJh" + "x" * count + "!" for count in range(400)]
+    few, many = (
+        Redactor(Policy.load({"registered": [{"value": value} for value in each]})) for each in (values[-1:], values)
+    )
+    costs = [
+        cost_of(lambda each=each: streamed(each, '{"a":"' + "eyJh " * 400 + '"}', 512)).steps for each in (few, many)
+    ]
+    assert costs[1] <= 2 * costs[0]

@@ -96,3 +96,24 @@ def test_a_character_of_a_number_takes_few_steps(unit: str) -> None:
 
 _STEPS_MOST: Final = 6
 """Steps for each character; 20 if each number is tried as a candidate of each class."""
+
+
+def _in_roles(text: str) -> object:
+    body: object = [text] * 2_000
+    for _ in range(1_000):
+        body = {"role": body}
+    return body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [[f"{at}@b.org" for at in range(10_000)], ["a@b.org"] * 20_000, _in_roles("a@b.org")],
+    ids=["short texts", "equal texts", "deep texts"],
+)
+def test_values_of_a_long_request_take_few_steps(body: object) -> None:
+    redactor = Redactor(Policy.load({"text": {"email": "mask"}, "echo": "pass"}))
+    assert cost_of(lambda: redactor.for_request(body, b"key")).steps <= _STEPS_OF_A_REQUEST
+
+
+_STEPS_OF_A_REQUEST: Final = 2_000_000
+"""Most are those of texts that are all values."""

@@ -99,6 +99,13 @@ TEXTS = {
     "a registered value that json would cut": ('["x", {"a": [1]}, {"b": 2}]', '["x", [REDACTED:blob]'),
     "the beginning of a registered value": ('{"a": [2]} x', '{"a": [2]} x'),
     "a registered value written with escapes": (r"say {\"a\": [1]} now", "say [REDACTED:blob] now"),
+    "a registered value written with escapes twice": (r"say {\\\"a\\\": [1]} now", "say [REDACTED:blob] now"),
+    "a registered value in percent-encoding": ("x?q=correct%20horse&b=1", "x?q=[REDACTED:pass]&b=1"),
+    "a registered value in percent-encoding twice": (
+        "see %257B%2522a%2522: %255B1%255D%257D x",
+        "see [REDACTED:blob] x",
+    ),
+    "a registered value in entities": ("see &#123;&quot;a&quot;: &#91;1]} x", "see [REDACTED:blob] x"),
 }
 
 

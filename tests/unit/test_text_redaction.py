@@ -205,6 +205,17 @@ def test_a_reported_value_is_shown() -> None:
         assert clean(redactor, text) == clean(redactor, *text) == text
 
 
+@pytest.mark.parametrize("cut", [0, 2])
+def test_a_reported_value_with_a_registered_one_in_it_goes_on_in_the_next_text(cut: int) -> None:
+    policy = {"text": {"credentials": "report"}, "registered": [{"id": "vault", "value": "12345678"}]}
+    redactor, seam = Redactor(Policy.load(policy)), Seam()
+    first, second = redactor.message_stream(seam), redactor.message_stream(seam)
+    assert first.feed("mzp_" + "0123456789abc").value + first.close().value == "mzp_0[REDACTED:vault]9abc"
+    rest = "def0" + "abcdef90" * 6
+    cleaned = [*(second.feed(each) for each in (rest[:cut], rest[cut:])), second.close()]
+    assert "".join(each.value for each in cleaned) == rest
+
+
 def test_a_blocked_value_raises_and_nothing_of_it_is_shown() -> None:
     stream = Redactor(Policy.load({"text": {"email": "block"}})).message_stream()
     assert stream.feed("write to jane").value == "write to "
