@@ -186,6 +186,23 @@ async def test_a_log_that_goes_while_it_is_read_ends_its_readers(
     assert frames[-1]["error"]["code"] == "stream_interrupted"
 
 
+async def test_a_log_that_is_trimmed_while_it_is_read_has_not_ended(
+    serve: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    """A reader that is too slow is cut off: the stream goes on, so that no terminal would be true."""
+    await upstream(Provider(text_events, 6))
+    site = serve(**agents(upstream_port), heartbeat_s=0.05, store={"max_stream_bytes": 100_000})
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    reader = await events_of(site, answer)
+    await until(reader, b"message.delta")
+    stream_id, store = answer.headers["x-stream-id"], site.state.logs.store
+    for _ in range(20):
+        assert store.append_now(stream_id, store._open[stream_id].last + 1, [b"x" * 10_000]) is None
+    with pytest.raises(asyncio.IncompleteReadError):
+        await reader.rest()
+
+
 async def test_a_reader_that_leaves_before_its_event_is_there_is_not_admitted_any_more(
     serve: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

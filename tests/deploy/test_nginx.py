@@ -226,15 +226,15 @@ async def test_what_a_client_must_not_pass_on_and_the_log_must_not_have(front: F
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(
-            b"GET /v1/interrupts/heron-7?a=1 HTTP/1.1\r\nhost: test\r\nforwarded: for=192.0.2.1\r\n"
+            b"GET /v1/interrupts/heron-7?a=/v1/interrupts/1 HTTP/1.1\r\nhost: test\r\nforwarded: for=192.0.2.1\r\n"
             b"x-forwarded-for: 192.0.2.1\r\nconnection: close\r\n\r\n"
         )
         assert (await reader.read()).startswith(b"HTTP/1.1 204 ")
         writer.close()
-    assert heads[0].startswith(b"GET /v1/interrupts/heron-7?a=1 ")
+    assert heads[0].startswith(b"GET /v1/interrupts/heron-7?a=/v1/interrupts/1 ")
     assert b"192.0.2.1" not in heads[0]
     log = (tmp_path / "access.log").read_text(encoding="utf-8")
-    assert '"GET /v1/interrupts/-?a=1 HTTP/1.1" 204' in log
+    assert '"GET /v1/interrupts/-?a=/v1/interrupts/1 HTTP/1.1" 204' in log
     assert "heron" not in log
 
 

@@ -241,9 +241,10 @@ class LogSession(ResponseSession):
                     await self._wait(self._heartbeat_s)
             await writer.end(b"")
         except Problem as error:
-            if self._state.is_committed:  # the log was deleted, or has expired
+            is_gone = error.code == "unknown_stream"  # deleted or expired; a log that was trimmed goes on
+            if is_gone and self._state.is_committed:
                 await writer.end(self._replay.interrupt(self.stats.stream_id, time.time()))
-            elif self._state.apply(Signal.FAIL):
+            elif self._state.apply(Signal.FAIL) and not self._state.is_committed:
                 self._problem = error
         except StoreUnavailableError:
             if not self._state.is_committed:
