@@ -85,14 +85,20 @@ class BackgroundWrites(ABC, Generic[K, V]):
         return True
 
     async def _write_all(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, {}
+        alone: list[dict[K, V]] = []
+        while self._waiting or alone:
+            if alone:
+                batch = alone.pop()
+            else:
+                batch, self._waiting = self._waiting, {}
             try:
                 await self._put(batch)
             except Exception as error:  # noqa: BLE001 - the next values are to be written all the same
                 if isinstance(error, StoreUnavailableError) and not isinstance(error, UnreadableError):
                     self._waiting = {key: value for key, value in batch.items() if self._is_wanted(key)} | self._waiting
                     await asyncio.sleep(_RETRY_S)
+                elif len(batch) > 1:  # one that cannot be written costs no other
+                    alone = [{key: value} for key, value in batch.items()]
                 else:
                     log_crash("task_crashed", error)
 

@@ -112,6 +112,26 @@ async def test_values_that_cannot_be_written_do_not_hold_up_others(
     assert [found is not None for found in await store.get("response", ["resp_1", "resp_2"])] == [False, True]
 
 
+async def test_a_value_that_cannot_be_written_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    claim = store.claim
+
+    async def refuse(kind: str, values: dict[str, bytes], kept_s: float) -> Any:
+        if "bad" in values:
+            raise KeyError
+        return await claim(kind, values, kept_s)
+
+    monkeypatch.setattr(store, "claim", refuse)
+    ownership = Ownership(store)
+    names = ["a", "bad", "b"]
+    for name in names:
+        ownership.add("response", name, "ann")
+    with capture_logs() as lines:
+        await ownership.aclose()
+    assert [found is not None for found in await store.get("response", names)] == [True, False, True]
+    assert len(lines) == 1
+
+
 async def test_an_unreadable_budget_is_counted_here_and_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     logs = StreamLogs(store, unread_s=300)
