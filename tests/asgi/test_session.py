@@ -25,7 +25,7 @@ from projector.server.upstream.targets import UpstreamBinding, attempts_of
 from tests.asgi import in_process
 from tests.waiting import wait_until
 
-SCOPE = {"type": "http", "http_version": "1.1", "state": {"request_id": "req_1"}}
+SCOPE = {"type": "http", "http_version": "1.1", "headers": [], "state": {"request_id": "req_1"}}
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}\n\n'
 
