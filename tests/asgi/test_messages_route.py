@@ -256,7 +256,7 @@ async def test_tools_and_history_in_another_api(site_of: Any, upstream: Any) -> 
     provider = await upstream(plays(*ANSWERS["openai_chat"]))
     tool = {"name": "tide", "input_schema": {"type": "object"}, "defer_loading": True}
     more = {"system": [{"type": "text", "text": "Be brief."}], "tools": [tool], "tool_choice": {"type": "any"}}
-    hints = {"thinking": {"type": "adaptive"}, "context_management": {"edits": []}, "top_k": 5}
+    hints = {"thinking": {"type": "adaptive"}, "context_management": {"edits": []}}
     await (await site_of("openai_chat").ask(MESSAGES, {**BODY, **more, **hints, "messages": TURNS})).rest()
     peer = await provider.peers.get()
     roles = [message["role"] for message in peer.body["messages"]]
