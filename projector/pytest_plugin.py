@@ -69,7 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Return a collector for an input, or for a golden file."""
     folder, kind = file_path.parent.parent, file_path.parent.name
-    if not file_path.match("[!.]*.ndjson") or folder not in parent.config.stash[_FOLDERS]:
+    if folder not in parent.config.stash[_FOLDERS]:
+        return None
+    from projector.recording.replay import FILES  # noqa: PLC0415 - see the module docstring
+
+    if not file_path.match(FILES):
         return None
     return _File.from_parent(parent, path=file_path) if kind in {*projector.DIALECTS, *_inputs()} else None
 

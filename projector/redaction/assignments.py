@@ -63,7 +63,7 @@ Decide: TypeAlias = Callable[[Cursor, str, KeyRules], "Take | None"]
 # strings and containers
 
 
-def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
+def _quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     """Decide about a string in quotes; `is_any` if it need not have the shape of a secret."""
     slashes = cursor.run(SLASHES)
     quote = cursor.peek()
@@ -79,7 +79,7 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     is_closed = cursor.peek() == quote or (slashes and cursor.peek() == "\\")
     is_cut_off = not is_closed and cursor.at == len(cursor.text)
     is_any = is_any and bool(is_closed or is_cut_off or len(content) >= _LONG_CHARS)
-    if not is_secret_string(content, place, is_any=is_any) and not (is_any and is_cut_off and content.isalpha()):
+    if not _is_secret_string(content, place, is_any=is_any) and not (is_any and is_cut_off and content.isalpha()):
         return None
     return Take(cursor.at - len(content), extent)
 
@@ -108,7 +108,7 @@ def _content(cursor: Cursor, extent: End) -> str:
     return text[:count]
 
 
-def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
+def _is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
     """Return whether the content of a string is a secret; `is_any` if it need not look random."""
     scheme = SCHEME.match(content)
     text = content[scheme.end() :] if scheme else content
@@ -150,7 +150,7 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     at = start
     while (found := _STRING.search(cursor.text, at, end if is_end else len(cursor.text))) is not None:
         inner = Cursor(cursor.text, is_whole=cursor.is_whole or is_end, at=found.start())
-        if quoted(inner, place, is_any=is_data) is not None:
+        if _quoted(inner, place, is_any=is_data) is not None:
             return Take(start, Balanced())
         at = max(inner.at, found.end()) + 1
     if not is_end and not cursor.is_whole:
@@ -270,7 +270,7 @@ def _of_char(cursor: Cursor, place: Place, char: str) -> Take | None:
         cursor.run(BLANKS)
         char = cursor.peek()
     if char in QUOTED:
-        return quoted(cursor, place, is_any=True)
+        return _quoted(cursor, place, is_any=True)
     if char and char in "{[(":
         return container(cursor, place)
     if char and char in "|>" and ":" in place.link:
@@ -354,7 +354,7 @@ def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
     call = cursor.run(BARE) if word == "new" and cursor.run(BLANKS) else word
     after = cursor.peek()
     if after and after in QUOTES and (call.lower() in _PREFIXES or _WRAPPERS.fullmatch(call)):
-        return quoted(cursor, place, is_any=True)
+        return _quoted(cursor, place, is_any=True)
     cursor.at = end
     after = cursor.peek()
     if is_any:
@@ -371,14 +371,14 @@ def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
 # further contexts
 
 
-def any_value(cursor: Cursor, place: Place) -> Take | None:
+def _any_value(cursor: Cursor, place: Place) -> Take | None:
     """Decide about a value that stands where only a secret can: behind an option or a name with a value."""
     cursor.run(BLANKS)
     char = cursor.peek()
     if len(place.link) > 1 and place.head[-1:] == "-" and char not in QUOTED:
         return _neighbour(cursor, place)  # a column of the help of a command
     if char in QUOTED:
-        return quoted(cursor, place, is_any=True)
+        return _quoted(cursor, place, is_any=True)
     return _symbolic(cursor, place) or _bare(cursor, place, is_any=True)
 
 
@@ -398,7 +398,7 @@ def _neighbour(cursor: Cursor, place: Place, *, is_near: bool = True) -> Take | 
     char = cursor.peek()
     start = cursor.at
     if char in QUOTED:
-        return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
+        return _quoted(cursor, place, is_any=False) or _second(cursor, place, start)
     word = cursor.run(_TO_QUOTE)
     if shapes.is_varied(word.rstrip(".,;:")) or _has_quotes(cursor, start, place):
         return Take(start, Word(place.closers, soft="."))
@@ -441,7 +441,7 @@ def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
     if _OPENS_A_LIST.search(place.head) is None:
         return None
     cursor.at = start
-    take = quoted(cursor, place, is_any=True)
+    take = _quoted(cursor, place, is_any=True)
     if take is None:
         return None
     value = cursor.text[take.start : cursor.at]
@@ -492,7 +492,7 @@ def _string(cursor: Cursor, place: Place) -> Take | None:
     char = cursor.peek()
     if place.head[-1:] == "-" and _OPTION.match(cursor.text, cursor.at) is not None:
         return None
-    return quoted(cursor, place, is_any=True) if char in QUOTED else None
+    return _quoted(cursor, place, is_any=True) if char in QUOTED else None
 
 
 _OPTION: Final = re.compile(r"\\*[\"'`]--?[A-Za-z]")
@@ -537,7 +537,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     cursor.run(BLANKS)
     start = cursor.at
     if cursor.peek() in QUOTED:
-        return quoted(cursor, place, is_any=True)
+        return _quoted(cursor, place, is_any=True)
     word = cursor.run(_TO_QUOTE)
     name, equals, value = word.partition("=")
     if "cookie" in place.key.lower():
@@ -558,7 +558,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
 def _encoded(cursor: Cursor, place: Place) -> Take | None:
     """Decide about a string in percent-encoded quotes; what follows it in its word is withheld with it."""
     start = cursor.at
-    return Take(start, Word("&")) if is_secret_string(cursor.run(_TO_PERCENT), place, is_any=True) else None
+    return Take(start, Word("&")) if _is_secret_string(cursor.run(_TO_PERCENT), place, is_any=True) else None
 
 
 _TO_PERCENT: Final = re.compile(r"[^\s%]*+")
@@ -600,7 +600,7 @@ def _header_extent(place: Place) -> End:
 
 VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "assigned": _assigned,
-    "any": any_value,
+    "any": _any_value,
     "neighbour": _neighbour,
     "phrase": _phrase,
     "column": _column,
@@ -734,7 +734,7 @@ def entry_end(cursor: Cursor, key: str, keys: KeyRules) -> End | None:
     place = Place("", match["key"], keys)
     is_any = bool(match["login"] or match["dashes"] or match["link"])
     is_any = is_any or _HEADERS.search(place.key) is not None or is_field(place.key, content)
-    is_secret = is_secret_string(content, place, is_any=is_any) or (
+    is_secret = _is_secret_string(content, place, is_any=is_any) or (
         shapes.is_entry(content) and not shapes.is_key_name(content, keys)
     )
     return Rest() if is_secret else None

@@ -5,7 +5,8 @@ more text may follow. Its answer is a value, text that is undecided until more o
 never depends on how the text was cut.
 
     Values          registered values and secrets of the configuration
-    Formats         credentials by their form, and values of sensitive words by their context (`assignments`)
+    Formats         credentials by their form, and values of sensitive words by their context (`assignments`);
+                    READERS decide where the value of a form ends that a pattern cannot tell: tokens, keys, options
     RunSearch       credentials with a mark in the middle
     TextSearch      classes of personal data
 

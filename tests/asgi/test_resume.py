@@ -108,6 +108,15 @@ async def test_positions(serve: Any, upstream: Any, text_events: Any) -> None:
     assert (unknown.status, (await unknown.problem())["code"]) == (404, "unknown_stream")
 
 
+async def begun(serve: Any, upstream: Any, text_events: Any, **settings: Any) -> tuple[Site, Answer]:
+    """Return a server, and the answer of a stream whose provider goes on after its gate only."""
+    await upstream(Provider(text_events, 6))
+    site = serve(**settings)
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    return site, answer
+
+
 async def test_readers_join_a_running_stream(serve: Any, upstream: Any, text_events: Any) -> None:
     provider = Provider(text_events, 6)
     await upstream(provider)
@@ -129,10 +138,7 @@ async def test_readers_join_a_running_stream(serve: Any, upstream: Any, text_eve
 
 
 async def test_the_state_of_an_interrupted_stream_counts_its_end(serve: Any, upstream: Any, text_events: Any) -> None:
-    await upstream(Provider(text_events, 6))
-    site = serve()
-    answer = await site.ask()
-    await until(answer, b"message.delta")
+    site, answer = await begun(serve, upstream, text_events)
     await site.state.logs.store.seal(answer.headers["x-stream-id"], reason="stream_interrupted")
     state = json.loads(await (await site.get(answer.headers["location"])).rest())
     frames = await (await events_of(site, answer)).frames()
@@ -143,10 +149,7 @@ async def test_the_state_of_an_interrupted_stream_counts_its_end(serve: Any, ups
 async def test_the_state_of_an_interrupted_stream_counts_as_a_reader(
     serve: Any, upstream: Any, text_events: Any
 ) -> None:
-    await upstream(Provider(text_events, 6))
-    site = serve(limits={"max_streams_per_caller": 1})
-    answer = await site.ask()
-    await until(answer, b"message.delta")
+    site, answer = await begun(serve, upstream, text_events, limits={"max_streams_per_caller": 1})
     await site.state.logs.store.seal(answer.headers["x-stream-id"], reason="stream_interrupted")
     state = await site.get(answer.headers["location"])
     assert (state.status, (await state.problem())["code"]) == (429, "too_many_streams")
@@ -156,10 +159,7 @@ async def test_a_frame_that_no_dialect_can_write(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any
 ) -> None:
     """A reader that has begun is cut off, and does not wait for a store that is away."""
-    await upstream(Provider(text_events, 6))
-    site = serve(**agents(upstream_port), heartbeat_s=0.05)
-    answer = await site.ask()
-    await until(answer, b"message.delta")
+    site, answer = await begun(serve, upstream, text_events, **agents(upstream_port), heartbeat_s=0.05)
     reader = await events_of(site, answer, "", "dialect=responses")
     await until(reader, b"output_text.delta")
     stream_id, store = answer.headers["x-stream-id"], site.state.logs.store
@@ -174,10 +174,7 @@ async def test_a_frame_that_no_dialect_can_write(
 async def test_a_log_that_goes_while_it_is_read_ends_its_readers(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any
 ) -> None:
-    await upstream(Provider(text_events, 6))
-    site = serve(**agents(upstream_port), heartbeat_s=0.05)
-    answer = await site.ask()
-    await until(answer, b"message.delta")
+    site, answer = await begun(serve, upstream, text_events, **agents(upstream_port), heartbeat_s=0.05)
     reader = await events_of(site, answer)
     data = await until(reader, b"message.delta")
     await site.state.logs.store.delete(answer.headers["x-stream-id"])
@@ -190,10 +187,9 @@ async def test_a_log_that_is_trimmed_while_it_is_read_has_not_ended(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any
 ) -> None:
     """A reader that is too slow is cut off: the stream goes on, so that no terminal would be true."""
-    await upstream(Provider(text_events, 6))
-    site = serve(**agents(upstream_port), heartbeat_s=0.05, store={"max_stream_bytes": 100_000})
-    answer = await site.ask()
-    await until(answer, b"message.delta")
+    site, answer = await begun(
+        serve, upstream, text_events, **agents(upstream_port), heartbeat_s=0.05, store={"max_stream_bytes": 100_000}
+    )
     reader = await events_of(site, answer)
     await until(reader, b"message.delta")
     stream_id, store = answer.headers["x-stream-id"], site.state.logs.store
@@ -207,10 +203,7 @@ async def test_a_reader_that_leaves_before_its_event_is_there_is_not_admitted_an
     serve: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_session, "BEHIND_S", 600)
-    await upstream(Provider(text_events, 6))
-    site = serve()
-    answer = await site.ask()
-    await until(answer, b"message.delta")
+    site, answer = await begun(serve, upstream, text_events)
     streams = site.state.streams
     _, writer = await site.connect()
     writer.write(f"GET {answer.headers['location']}/events?after=999 HTTP/1.1\r\nhost: x\r\n\r\n".encode())

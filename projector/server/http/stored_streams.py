@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
-from operator import itemgetter
 from typing import Any, Final
 
 import anyio
@@ -35,7 +34,7 @@ from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
 from projector.server.ownership import is_id
 from projector.server.streaming.clock import repeat
-from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, frames_of, written
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream, stored_frames, written
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
@@ -237,7 +236,7 @@ async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus
 async def _last_frame(site: Site, status: StreamStatus) -> dict[str, Any] | None:
     if status.last == 0:
         return None
-    return frames_of(await read_page(site, status.head.stream_id, status.last - 1, 1))[-1]
+    return stored_frames(await read_page(site, status.head.stream_id, status.last - 1, 1))[-1]
 
 
 async def read_page(site: Site, stream_id: str, after: int, max_bytes: int) -> Sequence[bytes]:
@@ -331,12 +330,12 @@ class Claim:
             claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
             with reading():
                 found: dict[str, Any] = codec.loads(claimed[self._key])
-                itemgetter("request", "stream_id")(found)
-            if found["request"] != self._request:
+                request, holder = found["request"], found["stream_id"]
+            if request != self._request:
                 raise problem("idempotency_key_reused")
-            if found["stream_id"] == stream_id:
+            if holder == stream_id:
                 return None
-            status = await self._store.find(found["stream_id"])
+            status = await self._store.find(holder)
             if status is not None:
                 return status
             if found.get("has_ended") and waited_s > LATE_S:

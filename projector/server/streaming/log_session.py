@@ -136,19 +136,22 @@ class Keeping(NamedTuple):
 NOTHING: Final = Keeping()
 
 
-def frames_of(stored: Iterable[bytes]) -> list[Frame]:
+_envelope: Final = itemgetter("stream_id", "event_id", "kind")
+
+
+def stored_frames(stored: Iterable[bytes]) -> list[Frame]:
     """Return frames of a log; raise `UnreadableError` if one has no envelope."""
     with reading():
         frames: list[Frame] = [codec.loads(one) for one in stored]
         for frame in frames:
-            itemgetter("stream_id", "event_id", "kind")(frame)
+            _envelope(frame)
     return frames
 
 
 def written(replay: StreamReplay, stored: Iterable[bytes]) -> bytes:
     """Return what a replay makes of frames of a log; raise `UnreadableError` if one is not as its kind requires."""
     with reading():
-        return replay.feed(frames_of(stored))
+        return replay.feed(stored_frames(stored))
 
 
 PAGE_BYTES: Final = 131_072

@@ -77,9 +77,7 @@ class LogState(Enum):
     OVER = 3  # sealed, discarded or lost
 
 
-NEW: Final = LogState.NEW  # looked up once here, not once per token in its class
-OPEN: Final = LogState.OPEN
-OVER: Final = LogState.OVER
+NEW, STARTED, OPEN, OVER = LogState  # looked up once here, not once per token in its class
 
 
 class StreamLog:
@@ -141,7 +139,7 @@ class StreamLog:
             if is_last:
                 self.is_complete, self.ending, self.describe = True, self.describe(), bytes
         if state is NEW:
-            self.state = LogState.STARTED
+            self.state = STARTED
             self._logs.register(self)
         self._logs.on_change(self)
         return self.is_pending
@@ -151,7 +149,7 @@ class StreamLog:
         """Whether the store does not have everything that was added."""
         if self.state is OPEN:
             return bool(self.waiting or self.names)
-        return self.state is LogState.STARTED
+        return self.state is STARTED
 
     async def stored(self) -> None:
         """Wait until the store has everything that was added, or is away, or the log is not continued."""
@@ -393,7 +391,7 @@ class StreamLogs:
         await self._delete_leftovers()
         changed = list(self._changed.values())
         began_s = time.monotonic()
-        await self._create([one for one in changed if one.state is LogState.STARTED])
+        await self._create([one for one in changed if one.state is STARTED])
         await asyncio.gather(*(self._name(one) for one in changed if one.state is OPEN and one.names))
         growing = [one for one in changed if one.state is OPEN and one.waiting and not one.is_complete]
         if growing:
@@ -422,7 +420,7 @@ class StreamLogs:
             except UnicodeEncodeError:  # in the name of a caller that a host gave
                 self.lose(one, "unknown")
                 return
-            if one.state is not LogState.STARTED:
+            if one.state is not STARTED:
                 return
             if is_new or await self._is_ours(one):
                 one.state = OPEN
